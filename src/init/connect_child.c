@@ -34,7 +34,7 @@ static int dial(const struct sockaddr *address, socklen_t len)
     return -1;
 }
 
-void connect_child(uint32_t request, int port, int door)
+int connect_port(int port, struct err *err)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -42,16 +42,21 @@ void connect_child(uint32_t request, int port, int door)
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
                               .sin6_port = htons((uint16_t)port),
                               .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    struct ctl_msg msg = {.type = CTL_ANSWER, .request = request};
-    exec_default_signals();
     int fd = dial((struct sockaddr *)&v4, sizeof v4);
     int why = errno;
     if (fd < 0 && why == ECONNREFUSED)
         fd = dial((struct sockaddr *)&v6, sizeof v6);
-    if (fd < 0) {
-        errno = why;
-        err_sys(&msg.err, "connect to port %d inside the sandbox", port);
-    }
+    if (fd >= 0)
+        return fd;
+    errno = why;
+    return err_sys(err, "connect to port %d inside the sandbox", port);
+}
+
+void connect_child(uint32_t request, int port, int door)
+{
+    struct ctl_msg msg = {.type = CTL_ANSWER, .request = request};
+    exec_default_signals();
+    int fd = connect_port(port, &msg.err);
     /* To who carries it, where somebody does. */
     if (fd >= 0 && door >= 0 && ctl_send_over(door, CTL_ANSWER, fd) < 0)
         err_sys(&msg.err, "hand over the connection");

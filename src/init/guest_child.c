@@ -142,7 +142,7 @@ int guest_dial(uint32_t port, bool wait, struct err *err)
     return err_number(err);
 }
 
-static int read_all(int fd, void *to, size_t len, struct err *err)
+int guest_read_all(int fd, void *to, size_t len, struct err *err)
 {
     for (size_t done = 0; done < len;) {
         ssize_t n = read(fd, (char *)to + done, len - done);
@@ -157,7 +157,7 @@ static int read_all(int fd, void *to, size_t len, struct err *err)
 
 static int hear_plan(struct err *err)
 {
-    if (read_all(guest.control, &guest.hello, sizeof guest.hello, err) < 0)
+    if (guest_read_all(guest.control, &guest.hello, sizeof guest.hello, err) < 0)
         return err_number(err);
     if (guest.hello.magic != GUEST_MAGIC || guest.hello.plan_len == 0 ||
         guest.hello.plan_len > PLAN_MAX_BYTES)
@@ -170,7 +170,7 @@ static int hear_plan(struct err *err)
     struct timespec now = {.tv_sec = (time_t)guest.hello.seconds,
                            .tv_nsec = guest.hello.nanoseconds};
     clock_settime(CLOCK_REALTIME, &now);
-    return read_all(guest.control, plan, guest.hello.plan_len, err);
+    return guest_read_all(guest.control, plan, guest.hello.plan_len, err);
 }
 
 static int mount_at(const char *what, const char *where, const char *type, unsigned long flags,
@@ -275,47 +275,68 @@ static bool is_the_codes(enum op_kind kind)
     return !guest_network_has(kind);
 }
 
-static void set_size(const struct guest_size *size)
+static void set_size(int terminal, const struct guest_size *size)
 {
     struct winsize now = {.ws_row = size->rows, .ws_col = size->columns};
-    ioctl(guest.terminal, TIOCSWINSZ, &now);
+    ioctl(terminal, TIOCSWINSZ, &now);
 }
 
 /* The user is the code: it may open its terminal by its name. */
-static int make_terminal(struct err *err)
+int guest_terminal(uint32_t uid, const struct guest_size *size, int *outer, int *inner,
+                   struct err *err)
 {
     int unlock = 0;
-    guest.terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (guest.terminal < 0 || ioctl(guest.terminal, TIOCSPTLCK, &unlock) < 0)
+    *outer = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (*outer < 0 || ioctl(*outer, TIOCSPTLCK, &unlock) < 0)
         return err_sys(err, "make a terminal");
-    guest.slave = ioctl(guest.terminal, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (guest.slave < 0 || fchown(guest.slave, guest.hello.uid, guest.hello.uid) < 0)
+    *inner = ioctl(*outer, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (*inner < 0 || fchown(*inner, uid, uid) < 0)
         return err_sys(err, "open the terminal");
-    set_size(&guest.hello.size);
+    set_size(*outer, size);
     return 0;
 }
 
-static void become_the_code(const int pipes[3], int report)
+static bool is_the_blocks(enum op_kind kind)
+{
+    return kind == OP_ARG || kind == OP_ENV || kind == OP_CWD;
+}
+
+static int perform_block(struct apply_state *st, const struct guest_code *c, struct err *err)
+{
+    return c->block ? perform_plan(st, c->block, c->block_len, is_the_blocks, err) : 0;
+}
+
+/* Who asks for a program may name one that is not there; in a run it was looked at before. */
+static int enter_folder(const struct apply_state *st, const struct guest_code *c, struct err *err)
+{
+    if (chdir(st->cwd ? st->cwd : "/") == 0)
+        return 0;
+    err_sys(err, "%s folder %s", c->block ? "cannot enter" : "enter", st->cwd);
+    if (c->block)
+        err->code = ERR_NOT_FOUND;
+    return err_number(err);
+}
+
+void guest_become(const struct guest_code *c)
 {
     static struct apply_state st;
     struct err err = ERR_INIT;
     perform_init(&st);
     setsid();
-    for (int fd = 0; fd < 3; fd++)
-        dup2(pipes[fd], fd);
+    for (unsigned fd = 0; fd < c->count; fd++)
+        dup2(c->fds[fd], (int)fd);
     st.aside_fd = landlock_aside(&err); /* takes the rights that the code is about to lose */
-    if (guest.slave >= 0 && ioctl(0, TIOCSCTTY, 0) < 0)
+    if (c->terminal >= 0 && ioctl(0, TIOCSCTTY, 0) < 0)
         err_sys(&err, "take the terminal");
-    else if (st.aside_fd >= 0 && take_identity(guest.hello.uid, &err) >= 0 &&
-             perform_part(&st, guest.plan, guest.hello.plan_len, is_the_codes, &err) >= 0 &&
-             check_landlock(&st, &err) >= 0 && exec_limits(&st, &err) >= 0) {
+    else if (st.aside_fd >= 0 && take_identity(c->uid, &err) >= 0 &&
+             perform_part(&st, c->walls, c->walls_len, is_the_codes, &err) >= 0 &&
+             check_landlock(&st, &err) >= 0 && perform_block(&st, c, &err) >= 0 &&
+             exec_limits(&st, &err) >= 0) {
         exec_default_signals();
-        if (chdir(st.cwd ? st.cwd : "/") < 0)
-            err_sys(&err, "enter folder %s", st.cwd);
-        else
+        if (enter_folder(&st, c, &err) >= 0)
             exec_search(&st, &err);
     }
-    if (write(report, &err, sizeof err) < 0)
+    if (write(c->report, &err, sizeof err) < 0)
         _exit(125);
     _exit(125);
 }
@@ -346,7 +367,7 @@ static int connect_pipes(int pipes[3], struct err *err)
  * has its terminal. */
 static int connect_terminal(int pipes[3], struct err *err)
 {
-    if (make_terminal(err) < 0)
+    if (guest_terminal(guest.hello.uid, &guest.hello.size, &guest.terminal, &guest.slave, err) < 0)
         return err_number(err);
     for (int i = 0; i < 3; i++)
         if ((pipes[i] = fcntl(guest.slave, F_DUPFD_CLOEXEC, 3)) < 0)
@@ -373,7 +394,13 @@ static int start_code(struct err *err)
     if (guest.code < 0)
         return err_sys(err, "start the code");
     if (guest.code == 0)
-        become_the_code(pipes, report[1]);
+        guest_become(&(struct guest_code){.walls = guest.plan,
+                                          .walls_len = guest.hello.plan_len,
+                                          .uid = guest.hello.uid,
+                                          .fds = pipes,
+                                          .count = 3,
+                                          .terminal = guest.slave,
+                                          .report = report[1]});
     for (int i = 0; i < 3; i++)
         close(pipes[i]);
     close(report[1]);
@@ -421,12 +448,12 @@ static void hear_word(void)
 {
     struct guest_word word;
     struct err err = ERR_INIT;
-    if (read_all(guest.control, &word, sizeof word, &err) < 0)
+    if (guest_read_all(guest.control, &word, sizeof word, &err) < 0)
         reboot(RB_POWER_OFF);
     if (word.type == GUEST_SIGNAL && word.value > 0 && word.value <= 64)
         kill(-guest.code, word.value);
     if (word.type == GUEST_SIZE && guest.terminal >= 0)
-        set_size(&word.size);
+        set_size(guest.terminal, &word.size);
 }
 
 static void reap(int signals)
@@ -472,7 +499,7 @@ static void carry_until_end(int signals)
     }
 }
 
-static uint32_t count_oom_kills(void)
+uint32_t guest_oom_kills(void)
 {
     char text[16384];
     uint32_t count = 0;
@@ -494,7 +521,7 @@ static int set_up(struct err *err)
         return err_number(err);
     start_loopback();
     if (guest_network_start(guest.plan, guest.hello.plan_len, guest.control, err) < 0 ||
-        connect_streams(err) < 0)
+        (!guest.hello.serves && connect_streams(err) < 0))
         return err_number(err);
     setrlimit(RLIMIT_NOFILE, &files);
     return sethostname("brig", 4) < 0 ? err_sys(err, "set the host name") : 0;
@@ -514,10 +541,18 @@ int guest_main(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (set_up(&err) < 0 || start_code(&err) < 0)
+    if (set_up(&err) < 0)
+        give_up(&err);
+    if (guest.hello.serves)
+        guest_serve(&(struct guest_serve){.control = guest.control,
+                                          .signals = signals,
+                                          .walls = guest.plan,
+                                          .walls_len = guest.hello.plan_len,
+                                          .uid = guest.hello.uid});
+    if (start_code(&err) < 0)
         give_up(&err);
     carry_until_end(signals);
-    say(GUEST_EXIT, guest.status, count_oom_kills(), NULL);
+    say(GUEST_EXIT, guest.status, guest_oom_kills(), NULL);
     for (;;)
         pause();
 }

@@ -23,5 +23,7 @@ int session_adopt(pid_t pid, int go_fd);
 /* spawn_child.c, connect_child.c: run in the child, and do not return. `fds` as CTL_SPAWN says. */
 void spawn_child(struct apply_state *st, const int *fds, int count) __attribute__((noreturn));
 void connect_child(uint32_t request, int port, int door) __attribute__((noreturn));
+/* A connection to a port of this network's loopback; or negative. */
+int connect_port(int port, struct err *err);
 /* as_root_child.c: the same, for a connection of somebody inside. */
 void as_root_child(struct apply_state *st, int connection) __attribute__((noreturn));

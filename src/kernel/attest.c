@@ -121,7 +121,7 @@ static int check_maps(const struct kernel *k, pid_t pid, struct err *err)
 /* An engine holds what it was handed besides, and nothing else. */
 static uint64_t planned_fds(const struct kernel *k)
 {
-    uint64_t handed = k->machine ? (1u << KERNEL_HANDED) - 1 : 0;
+    uint64_t handed = k->machine && !k->machine->later ? (1u << KERNEL_HANDED) - 1 : 0;
     return 7 | handed << INIT_FD_TREES;
 }
 
@@ -157,7 +157,8 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
     evidence_string(out, "seccomp", k->stem ? "none" : "filter");
     evidence_uint(out, "seccomp_instructions", k->filter.len);
     evidence_bool(out, "refused_calls_seen", !k->unseen);
-    evidence_string(out, "descriptors", k->machine ? "0 1 2 kvm kernel initramfs plan" : "0 1 2");
+    evidence_string(out, "descriptors",
+                    k->machine && !k->machine->later ? "0 1 2 kvm kernel initramfs plan" : "0 1 2");
     if (k->machine) {
         evidence_string(out, "guest_kernel", k->machine->release);
         evidence_string(out, "guest_kernel_sha256", k->machine->kernel_hash);

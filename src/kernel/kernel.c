@@ -145,9 +145,9 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
         .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return err_number(err);
-    /* GV-2: of the engine, which gives them up before it starts anything; the code's are the
-     * engine's own, and lead to no file of the host. */
-    k->options.unix_sockets |= k->options.tracer;
+    /* GV-2, VM-13: of the engine, which gives them up before it starts anything; the code's are the
+     * engine's own, and lead to no file of the host. A monitor has one in a session alone. */
+    k->options.unix_sockets |= k->options.tracer || (r->session && tier_row(k->tier)->machine);
     k->own_clock = container && !k->stem && r->policy->proc == PROC_OWN &&
                    !guard_left_out(GUARD_NS_USER) && has_own_clocks();
     k->report = r->policy->report;
@@ -248,7 +248,7 @@ int kernel_plan_guest(struct plan *plan, struct err *err)
  * those may be the ones that stand here at their place afterwards. */
 static void plan_handed(const struct kernel *k, struct plan *plan)
 {
-    for (unsigned i = 0; k->machine && i < KERNEL_HANDED; i++)
+    for (unsigned i = 0; k->machine && !k->machine->later && i < KERNEL_HANDED; i++)
         plan_num(plan, OP_HAND, k->machine->first_tree + i, INIT_FD_TREES + i, 0);
 }
 

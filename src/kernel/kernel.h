@@ -72,6 +72,7 @@ struct kernel_machine {
     uint64_t memory;
     unsigned cpus;
     unsigned first_tree; /* its descriptors follow those of the file system boundary */
+    bool later;          /* a session: the monitor alone gets them, when init has started it */
 };
 
 struct kernel {

@@ -80,6 +80,7 @@ static const struct tier_row rows[TIER_COUNT] = {
                  .needs = NEEDS_ALL,
                  .machine = true,
                  .terminal = true,
+                 .served = true,
                  .probe = vm_probe},
 };
 

@@ -124,7 +124,8 @@ int network_plan(struct network *n, enum plan_stage stage, struct plan *plan, st
 void network_plan_guest(const struct network *n, struct plan *plan)
 {
     struct network guest = *n; /* what is counted is what the supervisor is handed */
-    if (n->allowlist)
+    guest.prepared = false;    /* there init listens from the beginning, and carries what comes */
+    if (n->allowlist || n->prepared)
         plan_listeners(&guest, plan);
     else if (n->hears_names)
         plan_names(&guest, plan);

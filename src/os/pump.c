@@ -72,8 +72,9 @@ static int keep_only(const struct pump_line given[PUMP_LINES])
 
 /* PU-3. Those that come first in each list are for a terminal that somebody hands over. */
 #define TAKING_CALLS   4
+#define SOCKET_CALLS   1 /* the last of them: for any connection */
 #define TAKING_CHOICES 2
-static int seal(bool taking, struct err *err)
+static int seal(bool taking, bool sockets, struct err *err)
 {
     static const int calls[] = {SYS_recvmsg,  SYS_dup3,        SYS_getsockopt,
                                 SYS_shutdown, SEAL_CALLS_LIFE, SYS_read,
@@ -86,11 +87,10 @@ static int seal(bool taking, struct err *err)
         {SYS_ioctl, 1, UINT32_MAX, {TIOCGPTN, FIONREAD, TIOCSWINSZ}, 3},
         {SYS_fcntl, 1, UINT32_MAX, {F_SETFL}, 1},
         {SYS_ioctl, 1, UINT32_MAX, {FIONREAD, TIOCSWINSZ}, 2}};
-    const struct seal_calls sealed = {taking ? calls : calls + TAKING_CALLS,
-                                      taking ? ARRAY_LEN(calls) : ARRAY_LEN(calls) - TAKING_CALLS,
-                                      taking ? choices : choices + TAKING_CHOICES,
-                                      taking ? TAKING_CHOICES
-                                             : ARRAY_LEN(choices) - TAKING_CHOICES};
+    const size_t skip = taking ? 0 : sockets ? TAKING_CALLS - SOCKET_CALLS : TAKING_CALLS;
+    const struct seal_calls sealed = {
+        calls + skip, ARRAY_LEN(calls) - skip, taking ? choices : choices + TAKING_CHOICES,
+        taking ? TAKING_CHOICES : ARRAY_LEN(choices) - TAKING_CHOICES};
     if (seal_paths(-1, 0, "the pump", err) < 0 || seal_ports("the pump", err) < 0)
         return err_number(err);
     return seal_calls(&sealed, "the pump", err);
@@ -307,7 +307,7 @@ static void be_pump(const struct pump_line given[PUMP_LINES], pid_t parent)
     /* A change of identity takes away what the parent's death sends. */
     if (seal_identity(NOBODY, NOBODY, "the pump", &err) < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
-        seal(handed_line(given) != NULL, &err) < 0 || !take_handed(given))
+        seal(handed_line(given) != NULL, lines[0].socket, &err) < 0 || !take_handed(given))
         seal_exit(1);
     while (step())
         ;
@@ -410,6 +410,24 @@ int pump_lay_connection(struct pump_line given[PUMP_LINES], int *theirs, int *ou
     if (given[1].from < 0 || given[1].to < 0)
         return give_up(door[0], pair[0]);
     *theirs = door[0];
+    *ours = pair[0];
+    return 0;
+}
+
+int pump_lay_stream(struct pump_line given[PUMP_LINES], int theirs[2], int *ours)
+{
+    int pair[2], in[2], out[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -errno;
+    if (pipe2(in, O_CLOEXEC) < 0)
+        return give_up(pair[0], pair[1]);
+    given[0] = (struct pump_line){.to = pair[1], .from = -1, .out = true, .socket = true};
+    given[1] = (struct pump_line){.from = copy_of(pair[1]), .to = in[1], .socket = true};
+    if (given[1].from < 0 || pipe2(out, O_CLOEXEC) < 0)
+        return give_up(pair[0], in[0]);
+    given[0].from = out[0];
+    theirs[0] = in[0];
+    theirs[1] = out[1];
     *ours = pair[0];
     return 0;
 }

@@ -61,6 +61,8 @@ int pump_lay_sizes(struct pump_line *line, int master, int *ours);
 int pump_lay_handed(struct pump_line lines[PUMP_LINES], int *theirs, int ours[PUMP_TERMINAL]);
 /* The same for a TCP connection; ours is a socket. */
 int pump_lay_connection(struct pump_line lines[PUMP_LINES], int *theirs, int *ours);
+/* The same for one that somebody carries by two pipes, to be read from and written to. */
+int pump_lay_stream(struct pump_line lines[PUMP_LINES], int theirs[2], int *ours);
 /* Closes the lines here in any case: the pump has copies by then. 0 or a negative errno; also where
  * no line is used, and no pump started. */
 int pump_start(struct pump *p, struct pump_line lines[PUMP_LINES]);

@@ -18,6 +18,8 @@ enum guest_port {
     GUEST_CARRY, /* a connection of the code's, many at a time: a guest_target, then its bytes; what
                     comes back comes in pieces, each behind its length (two bytes, the higher first)
                     and a piece of none at its end: one that ends without was broken off */
+    GUEST_JOIN,  /* a program of a sandbox that lives on, many at a time: dialled beforehand, and
+                    used  when the monitor sends a guest_order; plan/lines.h */
 };
 
 #define GUEST_MAGIC 0x74736775u
@@ -36,6 +38,18 @@ struct guest_hello {
     uint32_t
         terminal; /* 1: the code gets one, of this size; its bytes are GUEST_STDIN and _STDOUT */
     struct guest_size size;
+    uint32_t serves; /* 1: no code is started yet; who comes over GUEST_JOIN says which. The plan
+                        has its walls */
+};
+
+/* What to start, from who asks for it, over GUEST_JOIN: then comes a plan of OP_ARG, OP_ENV and
+ * OP_CWD, then frames. Or a port to connect to: then come frames, of channels 0 (to it) and 1. */
+struct guest_order {
+    uint32_t magic, plan_len;
+    uint32_t descriptors; /* of the program: 3, or 5 with an interpreter's channel */
+    uint32_t terminal;    /* 1: it gets one, of this size */
+    struct guest_size size;
+    uint32_t port; /* 0: it is a program */
 };
 
 enum guest_word_type {
@@ -43,6 +57,7 @@ enum guest_word_type {
     GUEST_EXIT, /* init: the code ended with this wait status, and all that it wrote was sent */
     GUEST_FAIL, /* init: it could not be started; `err` says why */
     GUEST_SIZE, /* monitor: the terminal has another size */
+    GUEST_UP,   /* init, where it serves: programs can be started */
 };
 struct guest_word {
     uint32_t type;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -112,6 +113,7 @@ static bool take_from(struct lines *l, unsigned i)
     most = most < sizeof piece ? most : sizeof piece;
     most = most < c->credit ? most : c->credit;
     ssize_t n = read(c->fd, piece, most);
+    c->due = n > 0 && (uint64_t)n < c->due ? c->due - (uint64_t)n : 0;
     if (again(n))
         return false;
     if (n <= 0) { /* of a terminal whose other side has gone it is an error */
@@ -280,6 +282,32 @@ int lines_step(struct lines *l, const struct pollfd fds[LINES_FDS])
     }
     send_out(l);
     return 0;
+}
+
+void lines_note_due(struct lines *l)
+{
+    for (unsigned i = 0; i < LINES_CHANNELS; i++) {
+        struct lines_channel *c = &l->channels[i];
+        int waiting = 0;
+        if (c->way == LINES_OUT && c->fd >= 0 && ioctl(c->fd, FIONREAD, &waiting) == 0)
+            c->due = waiting > 0 ? (uint64_t)waiting : 0;
+    }
+}
+
+bool lines_sent_due(const struct lines *l)
+{
+    for (unsigned i = 0; i < LINES_CHANNELS; i++)
+        if (l->channels[i].fd >= 0 && l->channels[i].due > 0)
+            return false;
+    return true;
+}
+
+bool lines_written(const struct lines *l)
+{
+    for (unsigned i = 0; i < LINES_CHANNELS; i++)
+        if (l->channels[i].len > 0)
+            return false;
+    return true;
 }
 
 void lines_drain(struct lines *l)

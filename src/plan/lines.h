@@ -71,6 +71,7 @@ struct lines_channel {
     bool gone;       /* IN: who read has gone, and that is to be said; OUT: its end is */
     uint32_t credit; /* what the sender may still send */
     uint32_t owed;   /* IN: what was written on, and is not granted again yet */
+    uint64_t due;    /* OUT: what was there when it was asked last, and is not sent yet */
     size_t at, len;  /* IN: what is held */
     uint8_t data[LINES_WINDOW];
 };
@@ -97,6 +98,11 @@ int lines_step(struct lines *l, const struct pollfd fds[LINES_FDS]);
 bool lines_say(struct lines *l, enum lines_type type, const void *data, size_t len);
 /* All that was said is on its way, and no channel that leads this way is open any more. */
 bool lines_over(const struct lines *l, enum lines_way way);
+/* Notes what the program has written and nobody has read; is all of that sent by now? */
+void lines_note_due(struct lines *l);
+bool lines_sent_due(const struct lines *l);
+/* Nothing that came for a descriptor waits for room there. */
+bool lines_written(const struct lines *l);
 /* Reads of the program's descriptors what is there, as far as it is granted, and sends it. */
 void lines_drain(struct lines *l);
 void lines_close(struct lines *l);

@@ -189,7 +189,7 @@ void sentry_plan(struct sandbox *s);
  * stands before its arguments, for a program with so many descriptors. */
 void sentry_plan_boot(const struct sandbox *s, struct plan *plan);
 struct sentry_program {
-    const char *name;    /* of the Sentry's control socket */
+    const char *name;    /* of the engine's socket */
     const char *folder;  /* that the program starts in */
     unsigned count;      /* of its descriptors */
     uint64_t cols, rows; /* of its terminal; 0: it has none */
@@ -265,6 +265,15 @@ unsigned sandbox_machine_hand(struct sandbox *s, int *fds);
 /* The plan of the code inside the guest. */
 int sandbox_machine_write(struct sandbox *s, struct err *err);
 void sandbox_machine_done(struct sandbox *s);
+/* Sessions: what init is to start before all else, and what that gets over its first descriptor
+ * after stdio (the caller keeps them); and in the place of each program, what stands before its
+ * arguments.
+ */
+void machine_plan_boot(const struct sandbox *s, struct plan *plan);
+int machine_hand_over(const struct sandbox *s, int sock, struct err *err);
+void machine_plan_connect(const struct sandbox *s, const char *name, int port, struct plan *plan);
+void machine_plan_join(const struct sandbox *s, const struct sentry_program *program,
+                       struct plan *plan);
 
 /* message.c */
 int message_send(int fd, uint32_t type, int32_t value);

@@ -2,11 +2,13 @@
  * the code runs in the guest that it boots.
  *
  * The memory limit of the policy is that of guest and monitor together: the guest has what is left
- * after MACHINE_OVERHEAD. */
+ * after MACHINE_OVERHEAD, and in a session MACHINE_SESSION besides, for the processes that stand
+ * beside its programs. */
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "os/beside.h"
 #include "os/fd.h"
+#include "os/rights.h"
 #include "plan/guest.h"
 #include "sandbox/internal.h"
 
@@ -16,9 +18,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define MACHINE_OVERHEAD (32ull << 20)
+#define MACHINE_SESSION  (32ull << 20)
 #define MACHINE_LEAST    (128ull << 20) /* of the guest's own */
 #define MACHINE_CPUS     8u
 #define MACHINE_PIECE    (2ull << 20)
@@ -44,11 +48,38 @@ int machine_check_policy(const struct policy *p, struct err *err)
     return 0;
 }
 
-static uint64_t guest_memory(const struct policy *p)
+static uint64_t at_most(uint64_t value, uint64_t most)
 {
-    uint64_t most = 1ull << 40;
-    uint64_t memory = p->memory < most ? p->memory : most;
-    return (memory - MACHINE_OVERHEAD) & ~(MACHINE_PIECE - 1);
+    return value < most ? value : most;
+}
+
+/* What lives on has what it writes in memory as well, beside a guest whose caches fill all that it
+ * has: room for that is left, so that a full disk is an error and not the end of the monitor. */
+static uint64_t guest_memory(const struct sandbox *s)
+{
+    const struct policy *p = s->request->policy;
+    uint64_t memory = at_most(p->memory, 1ull << 40) - MACHINE_OVERHEAD;
+    if (s->session && memory > MACHINE_SESSION) {
+        memory -= MACHINE_SESSION;
+        memory -= at_most(p->disk, memory / 2);
+    }
+    return memory & ~(MACHINE_PIECE - 1);
+}
+
+static int check_session(const struct sandbox *s, struct err *err)
+{
+    if (!s->session)
+        return 0;
+    if (s->request->review)
+        return engine_refuse(TIER_VM, "a project, which is changed in review mode,", err);
+    if (guest_memory(s) >= MACHINE_LEAST)
+        return 0;
+    err_set(
+        err, ERR_UNSUPPORTED,
+        "a virtual machine of brig serve needs at least 192 MiB of memory besides its disk, or 320 "
+        "MiB");
+    err_at(err, BOUNDARY_KERNEL);
+    return err_hint(err, "lifecycle: {memory: 512M}");
 }
 
 /* More than the host has would only wait for each other: a guest's kernel holds locks that another
@@ -116,12 +147,13 @@ int sandbox_machine_open(struct sandbox *s, struct err *err)
     if (!tier_row(s->kernel.tier)->machine)
         return 0;
     if (engine_check_request(s, err) < 0 || machine_check_policy(p, err) < 0 ||
-        read_boot_seconds(&s->machine.boot_seconds, err) < 0)
+        check_session(s, err) < 0 || read_boot_seconds(&s->machine.boot_seconds, err) < 0)
         return err_number(err);
     if (find_monitor(s, err) < 0 || guests_choose(&s->machine.guest, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     s->machine.on = true;
-    s->machine.facts.memory = guest_memory(p);
+    s->machine.facts.memory = guest_memory(s);
+    s->machine.facts.later = s->session;
     s->machine.facts.cpus = guest_cpus(p);
     snprintf(s->machine.facts.release, sizeof s->machine.facts.release, "%s",
              s->machine.guest.release);
@@ -155,7 +187,7 @@ int sandbox_machine_prepare(struct sandbox *s, struct err *err)
 
 unsigned sandbox_machine_hand(struct sandbox *s, int *fds)
 {
-    if (!s->machine.on)
+    if (!s->machine.on || s->session)
         return 0;
     s->machine.facts.first_tree = s->filesystem.tree_count;
     memcpy(fds, s->machine.fds, sizeof s->machine.fds);
@@ -173,9 +205,10 @@ int sandbox_machine_write(struct sandbox *s, struct err *err)
     plan_op(&plan, OP_NO_NEW_PRIVS);
     filesystem_plan_guest(&s->filesystem, &plan);
     int result = kernel_plan_guest(&plan, err);
-    if (result >= 0)
+    /* A session's programs bring their own variables. */
+    if (result >= 0 && !s->session)
         result = credentials_plan(&s->credentials, STAGE_CODE, &plan, err);
-    for (char *const *arg = s->request->argv; arg && *arg; arg++)
+    for (char *const *arg = s->session ? NULL : s->request->argv; arg && *arg; arg++)
         plan_str(&plan, OP_ARG, *arg, NULL, 0);
     if (result >= 0 && (result = plan_finish(&plan, err)) >= 0)
         result = memfd_fill(s->machine.fds[HAND_PLAN], plan.bytes.data, plan.bytes.len, err);
@@ -188,4 +221,60 @@ void sandbox_machine_done(struct sandbox *s)
     for (size_t i = 0; i < ARRAY_LEN(s->machine.fds); i++)
         if (s->machine.on && s->machine.fds[i] >= 0)
             close(fd_steal(&s->machine.fds[i]));
+}
+
+static void give_number(struct plan *plan, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    plan_str(plan, OP_ARG, text, NULL, 0);
+}
+
+/* As engines/vm/main.c reads them. Rules may come later: the monitor can carry what they allow, and
+ * until then meets sockets that do not listen. */
+void machine_plan_boot(const struct sandbox *s, struct plan *plan)
+{
+    plan_str(plan, OP_ARG, TOOL_PATH, NULL, 0);
+    plan_str(plan, OP_ARG, "serve", NULL, 0);
+    give_number(plan, s->machine.facts.memory);
+    give_number(plan, s->machine.facts.cpus);
+    give_number(plan, s->kernel.inside_uid);
+    give_number(plan, GUEST_NETWORK_RULES);
+    give_number(plan, s->machine.boot_seconds);
+}
+
+int machine_hand_over(const struct sandbox *s, int sock, struct err *err)
+{
+    char byte = 0;
+    const struct iovec part = {&byte, 1};
+    ssize_t n = rights_send(sock, &part, 1, s->machine.fds, KERNEL_HANDED, MSG_DONTWAIT);
+    errno = n < 0 ? (int)-n : 0;
+    return n < 0 ? err_sys(err, "hand the monitor what it needs") : 0;
+}
+
+/* As engines/vm/join.c reads them. */
+void machine_plan_join(const struct sandbox *s, const struct sentry_program *program,
+                       struct plan *plan)
+{
+    char size[48] = "-";
+    (void)s;
+    if (program->cols)
+        snprintf(size, sizeof size, "%" PRIu64 "x%" PRIu64, program->cols, program->rows);
+    plan_str(plan, OP_ARG, TOOL_PATH, NULL, 0);
+    plan_str(plan, OP_ARG, "join", NULL, 0);
+    plan_str(plan, OP_ARG, program->name, NULL, 0);
+    give_number(plan, program->count);
+    plan_str(plan, OP_ARG, size, NULL, 0);
+    plan_str(plan, OP_ARG, program->folder, NULL, 0);
+    plan_str(plan, OP_ARG, "--", NULL, 0);
+}
+
+void machine_plan_connect(const struct sandbox *s, const char *name, int port, struct plan *plan)
+{
+    (void)s;
+    plan_str(plan, OP_ARG, TOOL_PATH, NULL, 0);
+    plan_str(plan, OP_ARG, "join", NULL, 0);
+    plan_str(plan, OP_ARG, name, NULL, 0);
+    plan_str(plan, OP_ARG, "port", NULL, 0);
+    give_number(plan, (uint64_t)port);
 }

@@ -299,6 +299,8 @@ int sandbox_make_plan(struct sandbox *s, struct err *err)
     if (s->source)
         clone_plan(s);
     engine_plan(s);
+    if (s->machine.on && s->session) /* the warden has it started */
+        return plan_finish(&s->plan, err);
     bool monitor = s->machine.on && !s->request->engine;
     char *const *argv = monitor ? s->machine.argv : s->request->argv;
     if (s->machine.on && !monitor)

@@ -108,7 +108,7 @@ static void stay(struct warden *w, bool frozen)
 /* W-5: as long as init has not answered, it may still start what was asked for. */
 void ask_fail(struct ask *a, const struct err *err)
 {
-    bool starts = a->type == WIRE_SPAWN || a->type == WIRE_READY;
+    bool starts = a->starts;
     tell_failed(a, err);
     if (a->type == WIRE_FREEZE)
         stay(a->w, !a->freezes);
@@ -219,6 +219,8 @@ int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json 
         return err_set(err, ERR_USAGE, "expected a port");
     if (cells_only(w->s))
         return cells_refuse(w->s, "ports", err);
+    if (tier_row(w->s->kernel.tier)->machine)
+        return spawn_connection(w, msg->request, port, err);
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     struct ctl_msg m = {.type = CTL_CONNECT, .value = port};
     if (!a)
@@ -317,13 +319,13 @@ static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
         ask_fail(a, &msg->err);
         return;
     }
-    switch (a->type) {
-    case WIRE_SPAWN:
-    case WIRE_READY:
+    if (a->starts) {
         a->answered = msg->pid > 1;
         a->pid = msg->pid;
         spawn_settle(a);
         return;
+    }
+    switch (a->type) {
     case WIRE_CONNECT:
         if (a->fd_count)
             break; /* its pump has it */

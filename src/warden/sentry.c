@@ -1,9 +1,10 @@
-/* The gvisor tier: the Sentry is started before the sandbox is of use, as the first program that
- * init is asked for, and its end is the sandbox's. What a program is started with then: spawn.c.
+/* The tiers on which programs run behind an engine, gvisor and vm: the Sentry, or the monitor of a
+ * virtual machine, is started before the sandbox is of use, as the first program that init is asked
+ * for, and its end is the sandbox's. What a program is started with then: spawn.c.
  *
- * brig-gvisor says on its output how its Sentry can be reached. It is brig's own, but stands beside
- * hostile code: of what it says, five hexadecimal digits are taken, and of its complaints a piece
- * that is shown to people. */
+ * brig-gvisor or brig-vmm says on its output how it can be reached. It is brig's own, but stands
+ * beside hostile code: of what it says, five hexadecimal digits are taken, and of its complaints a
+ * piece that is shown to people. */
 #include "base/cleanup.h"
 #include "base/container.h"
 #include "os/fd.h"
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 /* A machine that is far too busy may take its time; one on which it does not work at all says so
  * much earlier. */
@@ -26,10 +28,23 @@
 /* And a part more of what is there already: the Sentry may have each process by another of its
  * threads, and needs a task for each pair. */
 #define TASKS_MORE 4
+/* Programs of a machine that are asked for from outside: less than the monitor has streams for, so
+ * that some are always dialled beforehand (VM-17). */
+#define MACHINE_PROGRAMS 64u
+
+static bool is_machine(const struct warden *w)
+{
+    return tier_row(w->s->kernel.tier)->machine;
+}
 
 bool sentry_wanted(const struct warden *w)
 {
-    return tier_row(w->s->kernel.tier)->user_kernel;
+    return tier_row(w->s->kernel.tier)->user_kernel || is_machine(w);
+}
+
+static const char *name_of(const struct warden *w)
+{
+    return is_machine(w) ? "the virtual machine" : "the Sentry";
 }
 
 /* ---- its end ---- */
@@ -49,9 +64,11 @@ static void take_complaint(struct warden_sentry *y)
 
 static const char *complaint(const struct warden_sentry *y)
 {
-    static const char own[] = "brig-gvisor: ";
-    bool named = strncmp(y->complaint, own, sizeof own - 1) == 0;
-    return y->complaint + (named ? sizeof own - 1 : 0);
+    static const char *const own[] = {"brig-gvisor: ", "brig-vmm: ", "brig: "};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strncmp(y->complaint, own[i], strlen(own[i])) == 0)
+            return y->complaint + strlen(own[i]);
+    return y->complaint;
 }
 
 static void not_booted(struct warden *w, const char *why)
@@ -59,10 +76,12 @@ static void not_booted(struct warden *w, const char *why)
     struct warden_sentry *y = &w->sentry;
     take_complaint(y);
     const char *said = complaint(y);
-    err_set(&y->err, ERR_SYSTEM, "the Sentry did not start: %.300s", said[0] ? said : why);
+    err_set(&y->err, ERR_SYSTEM, "%s did not start: %.300s", name_of(w), said[0] ? said : why);
     err_at(&y->err, BOUNDARY_KERNEL);
-    err_hint(&y->err, "`brig doctor` tries its platforms; or the limits of memory or processes "
-                      "(lifecycle.memory, lifecycle.pids) are too small for it");
+    err_hint(&y->err,
+             "`brig doctor` tries %s; or the limits of memory or processes (lifecycle.memory, "
+             "lifecycle.pids) are too small for it",
+             is_machine(w) ? "the host's KVM" : "its platforms");
     warden_end(w, "it could not be provisioned");
 }
 
@@ -79,9 +98,9 @@ static void ended(struct warden *w)
     y->gone = true;
     if (watch_explains_sentry(w))
         w->s->lifecycle.hit = LIMIT_MEMORY;
-    char why[sizeof y->complaint + 32];
+    char why[sizeof y->complaint + 48];
     const char *said = complaint(y);
-    snprintf(why, sizeof why, "the Sentry ended%s%s", said[0] ? ": " : "", said);
+    snprintf(why, sizeof why, "%s ended%s%s", name_of(w), said[0] ? ": " : "", said);
     warden_end(w, why);
 }
 
@@ -138,14 +157,14 @@ static void on_complaint(struct loop_io *io, uint32_t events)
 
 static void on_late(struct loop_timer *t)
 {
-    not_booted(container_of(t, struct warden, sentry.late), "it takes longer than a minute");
+    not_booted(container_of(t, struct warden, sentry.late), "it takes too long");
 }
 
 static int make_block(const struct warden *w, struct err *err)
 {
     struct plan plan;
     plan_init(&plan);
-    sentry_plan_boot(w->s, &plan);
+    (is_machine(w) ? machine_plan_boot : sentry_plan_boot)(w->s, &plan);
     plan_str(&plan, OP_CWD, "/", NULL, 0);
     int fd = plan_finish(&plan, err);
     if (fd >= 0)
@@ -165,7 +184,22 @@ static int make_pipe(struct warden *w, struct loop_io *io, int *theirs,
     return 0;
 }
 
-static int make_ends(struct warden *w, int fds[static SPAWN_REQUESTS], struct err *err)
+/* What the monitor is to have comes over a socket of its own: init never holds it. */
+static int make_handover(struct warden *w, int *theirs, struct err *err)
+{
+    int pair[2];
+    if (!is_machine(w))
+        return 0;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_sys(err, "make a socket to the monitor");
+    *theirs = pair[1];
+    int result = machine_hand_over(w->s, pair[0], err);
+    close(pair[0]);
+    sandbox_machine_done(w->s);
+    return result;
+}
+
+static int make_ends(struct warden *w, int fds[static SPAWN_FDS], struct err *err)
 {
     struct warden_sentry *y = &w->sentry;
     if ((fds[SPAWN_BLOCK] = make_block(w, err)) < 0 ||
@@ -177,27 +211,28 @@ static int make_ends(struct warden *w, int fds[static SPAWN_REQUESTS], struct er
     if ((fds[SPAWN_STATUS] = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0 ||
         (fds[SPAWN_STDIN] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
         return err_sys(err, "open /dev/null");
-    return 0;
+    return make_handover(w, &fds[SPAWN_REQUESTS], err);
 }
 
 int sentry_boot(struct warden *w, struct err *err)
 {
-    int fds[SPAWN_REQUESTS] = {-1, -1, -1, -1, -1};
+    int fds[SPAWN_FDS] = {-1, -1, -1, -1, -1, -1, -1};
+    unsigned count = is_machine(w) ? SPAWN_ANSWERS : SPAWN_REQUESTS;
     struct warden_sentry *y = &w->sentry;
     if (++w->last_request == 0)
         w->last_request = 1;
     y->request = w->last_request;
     struct ctl_msg msg = {.type = CTL_SPAWN, .request = y->request};
     int r = make_ends(w, fds, err);
-    if (r >= 0 && (r = message_ask(w->s->ctl_fd, &msg, fds, SPAWN_REQUESTS)) < 0) {
+    if (r >= 0 && (r = message_ask(w->s->ctl_fd, &msg, fds, count)) < 0) {
         errno = -r;
         err_sys(err, "ask the sandbox's first process");
     }
-    for (int i = 0; i < SPAWN_REQUESTS; i++)
+    for (unsigned i = 0; i < count; i++)
         if (fds[i] >= 0)
             close(fds[i]);
     y->late.fn = on_late;
-    loop_timer_set(w->loop, &y->late, BOOT_MS);
+    loop_timer_set(w->loop, &y->late, BOOT_MS + (is_machine(w) ? machine_boot_ms() : 0));
     return r < 0 ? err_number(err) : 0;
 }
 
@@ -246,17 +281,36 @@ static uint64_t tasks_now(struct lifecycle *l)
  * is refused as it would be elsewhere. What was there for processes that have ended is kept for
  * others, so that as many as ever ran at one time can run again. What the code starts by itself is
  * not asked about. */
+static size_t starting(const struct warden *w)
+{
+    size_t count = 1;
+    for (const struct ask *a = w->asks; a; a = a->next)
+        count += a->type == WIRE_SPAWN || a->type == WIRE_READY;
+    return count;
+}
+
+static int machine_room(const struct warden *w, struct err *err)
+{
+    if (w->started_count + starting(w) <= MACHINE_PROGRAMS)
+        return 0;
+    err_set(err, ERR_LIMIT,
+            "%u processes that were asked for run in the virtual machine, which is "
+            "the most",
+            MACHINE_PROGRAMS);
+    err_hint(err, "what they start themselves is limited by lifecycle.pids alone");
+    return err_at(err, BOUNDARY_LIFECYCLE);
+}
+
 int sentry_room(struct warden *w, struct err *err)
 {
     uint64_t most = w->s->request->policy->pids;
-    size_t starting = 1;
+    if (is_machine(w))
+        return machine_room(w, err);
     if (!sentry_wanted(w) || most == POLICY_UNLIMITED)
         return 0;
-    for (const struct ask *a = w->asks; a; a = a->next)
-        starting += a->type == WIRE_SPAWN || a->type == WIRE_READY;
     uint64_t tasks = tasks_now(&w->s->lifecycle);
-    size_t living = w->started_count + starting;
-    if (living <= w->sentry.most || tasks + starting * TASKS_EACH + tasks / TASKS_MORE <= most) {
+    size_t living = w->started_count + starting(w);
+    if (living <= w->sentry.most || tasks + starting(w) * TASKS_EACH + tasks / TASKS_MORE <= most) {
         w->sentry.most = living > w->sentry.most ? living : w->sentry.most;
         return 0;
     }
@@ -274,7 +328,8 @@ int sentry_signal(const struct warden *w, int *number, struct err *err)
     if (!sentry_wanted(w))
         return 0;
     if (*number == JOIN_STOP) {
-        err_set(err, ERR_UNSUPPORTED, "signal %d cannot be sent on the gvisor tier", JOIN_STOP);
+        err_set(err, ERR_UNSUPPORTED, "signal %d cannot be sent on the %s tier", JOIN_STOP,
+                tier_name(w->s->kernel.tier));
         return err_hint(err, "take another one of the real-time signals");
     }
     if (*number == SIGSTOP)

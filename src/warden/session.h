@@ -43,6 +43,7 @@ struct ask {
     uint32_t request;    /* its number to init */
     bool beside;         /* it is root's part of init that was asked */
     uint64_t due_ms;
+    bool starts;           /* init was asked for a process: SPAWN and READY, and some of CONNECT */
     bool heard;            /* init has answered */
     bool disowned;         /* SPAWN: the front was told that it failed, before init answered */
     bool answered;         /* SPAWN: init has started it */
@@ -175,6 +176,8 @@ int ask_whom(const struct warden *w, const struct json *user, struct err *err);
 /* spawn.c */
 int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json *j,
                 struct err *err);
+/* A port inside of a machine: a process carries the connection. */
+int spawn_connection(struct warden *w, uint32_t front, int port, struct err *err);
 int spawn_interpreter(struct warden *w, struct err *err);
 /* One that is there already. */
 void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count);

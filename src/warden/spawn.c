@@ -184,7 +184,8 @@ static void plan_behind(const struct warden *w, const struct order *o, const cha
                                            .count = o->interpreter ? INTERP_FD_ANSWERS + 1 : 3,
                                            .cols = o->tty ? o->cols : 0,
                                            .rows = o->rows};
-    sentry_plan_join(w->s, &program, plan);
+    (tier_row(w->s->kernel.tier)->machine ? machine_plan_join : sentry_plan_join)(w->s, &program,
+                                                                                  plan);
     plan_op(plan, OP_KEEP_STATUS);
 }
 
@@ -345,6 +346,7 @@ static int begin(struct warden *w, const struct order *o, enum wire_type type, u
     if (!a)
         return err_number(err);
     a->beside = o->beside;
+    a->starts = true;
     int result = fds[SPAWN_BLOCK] = make_block(w, o, err);
     if (result >= 0 && (result = make_status(a, &fds[SPAWN_STATUS], err)) >= 0)
         result = connect_stdio(a, o, fds, err);
@@ -365,6 +367,70 @@ int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json 
         return err_number(err);
     note_command(w, &o);
     return begin(w, &o, WIRE_SPAWN, msg->request, err);
+}
+
+/* ---- connections into a machine ---- */
+
+/* They take streams of the monitor's as programs do (VM-17). */
+#define CONNECTIONS_MAX 120u
+
+static int make_connect_block(const struct warden *w, int port, struct err *err)
+{
+    struct plan plan;
+    plan_init(&plan);
+    machine_plan_connect(w->s, w->sentry.name, port, &plan);
+    plan_op(&plan, OP_KEEP_STATUS);
+    plan_str(&plan, OP_CWD, "/", NULL, 0);
+    int fd = plan_finish(&plan, err);
+    if (fd >= 0)
+        fd = memfd_sealed("brig-connect", plan.bytes.data, plan.bytes.len, false, err);
+    plan_done(&plan);
+    return fd;
+}
+
+/* Always by a pump: what comes from inside is a pipe of a process that stands beside hostile code.
+ */
+static int make_connection(struct ask *a, int port, int fds[static SPAWN_REQUESTS], struct err *err)
+{
+    struct pump_line lines[PUMP_LINES];
+    int theirs[2] = {-1, -1};
+    pump_lines_init(lines);
+    if ((fds[SPAWN_BLOCK] = make_connect_block(a->w, port, err)) < 0 ||
+        make_status(a, &fds[SPAWN_STATUS], err) < 0)
+        return err_number(err);
+    if ((fds[SPAWN_STDERR] = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
+        return err_sys(err, "open /dev/null");
+    errno = -pump_lay_stream(lines, theirs, &a->fds[0]);
+    if (errno) {
+        pump_close(lines);
+        return err_sys(err, "lay the lines of a connection");
+    }
+    fds[SPAWN_STDIN] = theirs[0];
+    fds[SPAWN_STDOUT] = theirs[1];
+    a->fd_count = 1;
+    return carrier_start(a->w, lines, err);
+}
+
+int spawn_connection(struct warden *w, uint32_t front, int port, struct err *err)
+{
+    int fds[SPAWN_REQUESTS] = {-1, -1, -1, -1, -1};
+    struct ctl_msg msg = {.type = CTL_SPAWN};
+    if (w->carrier_count >= CONNECTIONS_MAX)
+        return err_set(err, ERR_LIMIT, "%u connections into the virtual machine are the most",
+                       CONNECTIONS_MAX);
+    struct ask *a = ask_new(w, WIRE_CONNECT, front, err);
+    if (!a)
+        return err_number(err);
+    a->starts = true;
+    int result = make_connection(a, port, fds, err);
+    if (result >= 0)
+        result = ask_send(a, &msg, fds, SPAWN_REQUESTS, err);
+    else
+        ask_drop(a);
+    for (int i = 0; i < SPAWN_REQUESTS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return result < 0 ? err_number(err) : 0;
 }
 
 int spawn_interpreter(struct warden *w, struct err *err)
@@ -441,6 +507,11 @@ void spawn_settle(struct ask *a)
         return;
     struct warden *w = a->w;
     pid_t pid = a->pid;
+    if (a->type == WIRE_CONNECT) { /* its end is that of the connection */
+        a->pid = 0;
+        ask_done(a);
+        return;
+    }
     bool exited = a->exited, beside = a->beside;
     int status = a->exit_status;
     if (add_started(w, pid, beside)) {

@@ -253,6 +253,14 @@ void template_write_commands(const struct template *t, struct json_writer *w)
     jw_array_end(w);
 }
 
+static bool boots(const struct policy *p)
+{
+    bool any = run_in_machine(p->tier == TIER_AUTO ? tier_of_level(p->level) : p->tier);
+    for (unsigned i = 0; i < p->wish.count; i++)
+        any = any || run_in_machine(p->wish.tiers[i]);
+    return any;
+}
+
 static void write_one(const struct template *t, struct json_writer *w)
 {
     char hash[72];
@@ -283,6 +291,10 @@ static void write_one(const struct template *t, struct json_writer *w)
             jw_string(w, interp_language_name((enum interp_language)l));
     jw_array_end(w);
     jw_kv_string(w, "interpreter", t->interpreter[0] ? t->interpreter : NULL);
+    /* What a machine may take to boot, besides all else: with the template's own policy, and with a
+     * stricter one of a request. */
+    jw_kv_uint(w, "boot_ms", boots(&t->policy) ? run_boot_ms(TIER_VM) : 0);
+    jw_kv_uint(w, "boot_most_ms", run_boot_ms(TIER_VM));
     char why[STEM_WHY_SIZE];
     jw_kv_string(w, "start", stem_possible(t, why) ? "clone" : "cold");
     jw_kv_string(w, "start_why", why[0] ? why : NULL);

@@ -462,7 +462,7 @@ static void tell_limit(struct warden *w)
         warden_fail(w, 0, &err);
     } else if (init_died || w->s->ended_because) {
         err_set(&err, ERR_SYSTEM, "the sandbox ended: %s", w->reason_text);
-        if (w->sentry.gone)
+        if (w->sentry.gone && w->s->kernel.sentry)
             err_hint(&err, "a Sentry ends when it gets no memory or task; without a cgroup nobody "
                            "says so: raise lifecycle.memory or lifecycle.pids");
         err_at(&err, BOUNDARY_LIFECYCLE);

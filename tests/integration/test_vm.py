@@ -150,6 +150,12 @@ def test_virtual_machines(virtual):
                  "verify finds every wall standing", "verify: V-16.place is held", "verify: V-16.threads is held", "verify: K-14 is held",
                  "verify: F-01.read is held", "verify: N-01.tcp is held", "verify: R-08 is held"):
         assert f"ok user: {what}" in virtual
+    for what in ("a sandbox is a machine", "a command's output and status", "its walls", "what is not there", "much in and out",
+                 "what it leaves running is not waited for", "a signal", "files, as they are now", "a cell", "and the next one",
+                 "a terminal", "rules and a secret", "a port", "no server", "control: what spins uses the processor",
+                 "paused, it stands still", "control: it spins again", "and goes on", "too little memory is refused", "control: a monitor is there", "the daemon ends in order",
+                 "no monitor is left"):
+        assert f"ok user: serve: {what}" in virtual
     for what in ("^C ends a boot", "its size, its name, its kind", "what is typed shows once", "a change of the size",
                  "^C ends a command and not the shell", "jobs, and the terminal's own name", "lines end at the left", "left as it was"):
         assert f"ok root: terminal: {what}" in virtual

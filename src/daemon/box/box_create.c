@@ -281,6 +281,7 @@ static void create_launch(struct create *cr)
     b->create = cr;
     b->project = cr->project;
     b->info.project = cr->project < 0 ? NULL : core_project(c, (size_t)cr->project);
+    b->own_policy = cr->policy != NULL;
     const struct box_order order = {cr->policy, cr->network, cr->headers};
     box_launch(b, &order);
 }

@@ -47,6 +47,7 @@ struct box {
     char policy_hash[72];
     struct command_rules *rules; /* of its own policy; NULL: the template's */
     bool launched;               /* the launcher has a process for it (or will have) */
+    bool own_policy;             /* the request made the template's stricter */
     bool pooled;                 /* was launched for the pool */
     bool in_pool; /* counts there, as one that starts or (pool_idle) one that waits */
     bool pool_idle;

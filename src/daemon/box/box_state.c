@@ -116,7 +116,8 @@ void box_on_launched(struct box *b, int fd)
         box_fail(b, &err);
         return;
     }
-    loop_timer_set(b->core->loop, &b->timer, READY_MS);
+    uint64_t boot = b->own_policy ? b->tmpl->boot_most_ms : b->tmpl->boot_ms;
+    loop_timer_set(b->core->loop, &b->timer, READY_MS + boot);
 }
 
 void box_on_launch_failed(struct box *b, const struct err *err)

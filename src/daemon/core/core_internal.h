@@ -72,7 +72,8 @@ struct tmpl {
     uint64_t cpus_milli, memory, disk;
     int64_t created_ms, updated_ms;
     struct command_rules rules;
-    bool listed; /* the launcher still has it */
+    bool listed;                    /* the launcher still has it */
+    uint64_t boot_ms, boot_most_ms; /* a machine's: the template's own policy; a request's */
     bool public_ports;
     bool root;        /* the one user of its sandboxes is root, in their own view */
     bool root_beside; /* or root is there as a second one */

@@ -124,6 +124,8 @@ static int fill(struct tmpl *t, const struct json *json, char *text, struct err 
     t->cpus_milli = json_uint(json, "cpus_milli");
     t->memory = json_uint(json, "memory");
     t->disk = json_uint(json, "disk");
+    t->boot_ms = json_uint(json, "boot_ms");
+    t->boot_most_ms = json_uint(json, "boot_most_ms");
     t->public_ports = json_flag(json, "public_ports");
     t->root = json_flag(json, "root");
     t->root_beside = json_flag(json, "root_beside");

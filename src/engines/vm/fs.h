@@ -47,12 +47,16 @@ struct fs {
     uint32_t node_count, node_free, handle_count, handle_free;
     uint32_t nodes_max, handles_max; /* what the limit of descriptors allows of them */
     uint64_t requests;
+    bool shared; /* others than the guest change files: it believes nothing that may be written */
     uint8_t *in, *out; /* one request, copied; its answer */
 };
 
 /* root: an open folder, which the device owns from then on. 0 or a negative errno. */
 int fs_init(struct fs *fs, const struct guest_memory *memory, int root, int self_fd);
 void fs_done(struct fs *fs);
+/* Somebody else works on the same files (the workers of a sandbox that lives on), and the guest
+ * must see it at once. */
+void fs_share(struct fs *fs, bool shared);
 
 /* fs_nodes.c */
 struct fs_node *fs_node(struct fs *fs, uint64_t id);

@@ -108,16 +108,33 @@ static bool served(int fd)
     return true;
 }
 
+void fs_share(struct fs *fs, bool shared)
+{
+    fs->shared = shared;
+}
+
+/* May the guest go by what it knows of such a file? Not where others write beside it. */
+static bool believed(const struct request *r, int fd)
+{
+    struct statfs sf;
+    return !r->fs->shared || (fstatfs(fd, &sf) == 0 && (sf.f_flags & ST_RDONLY));
+}
+
+static uint64_t seconds_valid(const struct request *r, int fd)
+{
+    return believed(r, fd) ? VALID_SECONDS : 0;
+}
+
 /* The file of that name in the folder, as a node that the guest now knows once more. */
 static int enter(struct request *r, const struct fs_node *folder, const char *name,
                  struct fuse_entry_out *e)
 {
     struct stat sb = {0};
     memset(e, 0, sizeof *e);
-    e->entry_valid = e->attr_valid = VALID_SECONDS;
     int fd = openat(folder->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -errno;
+    e->entry_valid = e->attr_valid = seconds_valid(r, fd);
     bool closed = fstat(fd, &sb) < 0 || (sb.st_dev != folder->dev && !served(fd));
     if (closed && !S_ISDIR(sb.st_mode)) {
         close(fd);
@@ -149,14 +166,14 @@ static int do_lookup(struct request *r)
     if (result != -ENOENT)
         return result;
     /* The guest may remember that there is nothing. */
-    struct fuse_entry_out none = {.entry_valid = VALID_SECONDS};
+    struct fuse_entry_out none = {.entry_valid = seconds_valid(r, r->node->fd)};
     return put(r, &none, sizeof none);
 }
 
 static int answer_attr(struct request *r, int fd)
 {
     struct stat sb;
-    struct fuse_attr_out a = {.attr_valid = VALID_SECONDS};
+    struct fuse_attr_out a = {.attr_valid = seconds_valid(r, fd)};
     if (fstat(fd, &sb) < 0)
         return -errno;
     fill_attr(&a.attr, &sb);
@@ -357,7 +374,8 @@ static int answer_open(struct request *r, int fd, bool folder, uint64_t node)
     int64_t id = fs_handle_new(r->fs, fd, folder, node);
     if (id < 0)
         return (int)id;
-    struct fuse_open_out o = {.fh = (uint64_t)id, .open_flags = FOPEN_KEEP_CACHE};
+    struct fuse_open_out o = {.fh = (uint64_t)id,
+                              .open_flags = believed(r, fd) ? FOPEN_KEEP_CACHE : 0};
     return put(r, &o, sizeof o);
 }
 
@@ -387,7 +405,7 @@ static int do_create(struct request *r)
 {
     struct fuse_create_in in;
     struct fuse_entry_out e;
-    struct fuse_open_out o = {.open_flags = FOPEN_KEEP_CACHE};
+    struct fuse_open_out o = {.open_flags = r->fs->shared ? 0 : FOPEN_KEEP_CACHE};
     const char *name = get(r, &in, sizeof in) ? name_at(r, sizeof in, NULL) : NULL;
     if (!name || r->room < sizeof e + sizeof o)
         return -EINVAL;

@@ -2,11 +2,15 @@
  * walls of the container tier:
  *
  *   brig-vmm MEMORY CPUS UID NETWORK KVM KERNEL INITRAMFS PLAN SECONDS TERMINAL
+ *   brig-vmm serve MEMORY CPUS UID NETWORK SECONDS
+ *   brig-vmm join …                                (join.c)
  *
  * KVM to PLAN are descriptors: /dev/kvm, opened outside, and sealed files. NETWORK is a
  * guest_network, SECONDS are what the guest has to come up, TERMINAL is 1 if descriptors 0 to 2 are
  * one. It boots the kernel, tells init in the guest what to run, carries input, output and
- * connections, and ends as the code ended.
+ * connections, and ends as the code ended. With `serve` it runs no code by itself: it gets the
+ * descriptors over a socket that is descriptor 3, says on its output by which name programs can be
+ * joined to the guest (joins.h), and lasts as long as the machine.
  *
  * One thread serves the devices, one runs each processor. Before the guest's first instruction each
  * of them gives up all system calls but those that it works with.
@@ -17,9 +21,12 @@
 #include "base/num.h"
 #include "engines/vm/egress.h"
 #include "engines/vm/fs.h"
+#include "engines/vm/join.h"
+#include "engines/vm/joins.h"
 #include "engines/vm/machine.h"
 #include "engines/vm/session.h"
 #include "engines/vm/vsock.h"
+#include "os/rights.h"
 #include "os/seal.h"
 #include "os/sys.h"
 
@@ -48,6 +55,7 @@ struct monitor {
     struct fs fs;
     struct session session;
     struct egress egress;
+    struct joins joins;
     int ended_fd;    /* a processor stopped for good */
     _Atomic int end; /* MACHINE_GOES_ON until one did */
     pthread_barrier_t sealed;
@@ -94,6 +102,7 @@ static int seal_devices(const struct monitor *m, struct err *err)
         SYS_connect,     SYS_shutdown, /* the last two: with network rules alone */
     };
     const size_t allowed_count = sizeof allowed / sizeof *allowed - (carry ? 0 : 2);
+    const uint32_t listener = (uint32_t)m->joins.listener;
     struct seal_choice choices[] = {
         SEAL_CHOICES_NO_CODE,
         {SYS_openat, 0, 0x80000000u, {0}, 1},        /* below an open folder */
@@ -102,6 +111,7 @@ static int seal_devices(const struct monitor *m, struct err *err)
         {SYS_socket, 0, ~0u, {(uint32_t)m->egress.family}, 1, true},
         {SYS_socket, 2, ~0u, {0}, 1, true},
         {SYS_socket, 1, ~0u, {SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC}, carry ? 1 : 0},
+        {SYS_accept4, 0, ~0u, {listener}, m->joins.listener >= 0 ? 1 : 0},
     };
     return seal_calls(
         &(struct seal_calls){allowed, allowed_count, choices, sizeof choices / sizeof *choices},
@@ -146,7 +156,8 @@ enum {
     AT_SESSION,
     AT_ENDED = SESSION_FDS,
     AT_EGRESS,
-    AT_BELLS = AT_EGRESS + EGRESS_FDS,
+    AT_JOINS = AT_EGRESS + EGRESS_FDS,
+    AT_BELLS = AT_JOINS + JOINS_FDS,
 };
 #define BELLS (MACHINE_DEVICES_MAX * DEVICE_QUEUES_MAX)
 
@@ -179,6 +190,7 @@ static int serve(struct monitor *m)
         pthread_mutex_lock(&m->machine.lock);
         session_watch(&m->session, fds);
         egress_watch(&m->egress, fds + AT_EGRESS);
+        joins_watch(&m->joins, fds + AT_JOINS);
         pthread_mutex_unlock(&m->machine.lock);
         fds[AT_ENDED] = (struct pollfd){.fd = m->ended_fd, .events = POLLIN};
         unsigned bells = watch_bells(m, fds + AT_BELLS);
@@ -190,6 +202,7 @@ static int serve(struct monitor *m)
         answer_bells(m, fds + AT_BELLS);
         pthread_mutex_lock(&m->machine.lock);
         egress_step(&m->egress, fds + AT_EGRESS);
+        joins_step(&m->joins, fds + AT_JOINS);
         int status = session_step(&m->session, fds);
         pthread_mutex_unlock(&m->machine.lock);
         if (status >= 0)
@@ -206,7 +219,18 @@ static int serve(struct monitor *m)
 
 struct arguments {
     uint64_t memory, cpus, uid, network, kvm, kernel, initramfs, plan, seconds, terminal;
+    bool serves;
 };
+
+static int check_arguments(const struct arguments *a, struct err *err)
+{
+    if (a->cpus < 1 || a->cpus > MACHINE_CPUS_MAX || a->memory < (64u << 20) ||
+        (a->memory & 0x1fffff))
+        return err_set(err, ERR_USAGE, "memory or processors are out of range");
+    if (a->seconds < 1 || a->seconds > SESSION_BOOT_MAX)
+        return err_set(err, ERR_USAGE, "the time to come up is out of range");
+    return 0;
+}
 
 static int read_arguments(char **argv, struct arguments *a, struct err *err)
 {
@@ -216,12 +240,36 @@ static int read_arguments(char **argv, struct arguments *a, struct err *err)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!argv[i] || num_parse_uint(argv[i], numbers[i], err) < 0)
             return err_set(err, ERR_USAGE, "it is started by brig, with ten numbers");
-    if (a->cpus < 1 || a->cpus > MACHINE_CPUS_MAX || a->memory < (64u << 20) ||
-        (a->memory & 0x1fffff))
-        return err_set(err, ERR_USAGE, "memory or processors are out of range");
-    if (a->seconds < 1 || a->seconds > SESSION_BOOT_MAX)
-        return err_set(err, ERR_USAGE, "the time to come up is out of range");
+    return check_arguments(a, err);
+}
+
+#define SERVED_HANDOVER 3
+
+/* What a run is handed by init comes from the warden here: init keeps none of it. */
+static int take_handover(struct arguments *a, struct err *err)
+{
+    uint64_t *fds[] = {&a->kvm, &a->kernel, &a->initramfs, &a->plan};
+    enum { COUNT = sizeof fds / sizeof *fds };
+    int got[COUNT];
+    char byte;
+    const struct iovec part = {&byte, 1};
+    struct rights rights = {.fds = got, .room = COUNT};
+    if (rights_receive(SERVED_HANDOVER, &part, 1, 0, &rights) != 1 || rights.count != COUNT)
+        return err_set(err, ERR_USAGE, "it is started by brig, with descriptors");
+    for (size_t i = 0; i < COUNT; i++)
+        *fds[i] = (uint64_t)got[i];
+    close(SERVED_HANDOVER);
     return 0;
+}
+
+static int read_served(char **argv, struct arguments *a, struct err *err)
+{
+    uint64_t *numbers[] = {&a->memory, &a->cpus, &a->uid, &a->network, &a->seconds};
+    *a = (struct arguments){.serves = true};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!argv[i] || num_parse_uint(argv[i], numbers[i], err) < 0)
+            return err_set(err, ERR_USAGE, "it is started by brig, with five numbers");
+    return check_arguments(a, err) < 0 ? err_number(err) : take_handover(a, err);
 }
 
 static int open_view(struct monitor *m, struct err *err)
@@ -248,6 +296,12 @@ static int make(struct monitor *m, const struct arguments *a, struct err *err)
         egress_open(&m->egress, &m->vsock, a->network != GUEST_NETWORK_NONE,
                     a->network == GUEST_NETWORK_RULES, err) < 0)
         return err_number(err);
+    joins_init(&m->joins, &m->vsock);
+    if (a->serves && joins_open(&m->joins, err) < 0)
+        return err_number(err);
+    if (a->serves)
+        session_serve(&m->session, m->joins.name);
+    fs_share(&m->fs, a->serves);
     close((int)a->kernel);
     close((int)a->initramfs);
     close((int)a->kvm);
@@ -261,7 +315,13 @@ int main(int argc, char **argv)
     struct arguments a;
     struct err err = ERR_INIT;
     prctl(PR_SET_NAME, "brig-vmm");
-    if (argc != 11 || read_arguments(argv + 1, &a, &err) < 0 || make(m, &a, &err) < 0)
+    if (argc > 1 && strcmp(argv[1], "join") == 0)
+        join_main(argc, argv);
+    bool serves = argc == 7 && strcmp(argv[1], "serve") == 0;
+    int result = serves       ? read_served(argv + 2, &a, &err)
+                 : argc == 11 ? read_arguments(argv + 1, &a, &err)
+                              : err_set(&err, ERR_USAGE, "it is started by brig");
+    if (result < 0 || make(m, &a, &err) < 0)
         return stop(&err);
     if (start_processors(m, &err) < 0 || seal_devices(m, &err) < 0)
         return stop(&err);

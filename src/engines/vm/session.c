@@ -88,6 +88,13 @@ int session_open(struct session *s, struct vsock *v, int plan, uint32_t uid, boo
     return watch_signals(s, err);
 }
 
+void session_serve(struct session *s, const char *name)
+{
+    s->name = name;
+    s->hello.serves = 1;
+    s->in_ended = true; /* nobody says anything to it */
+}
+
 void session_begin(struct session *s, unsigned seconds)
 {
     s->seconds = seconds;
@@ -188,6 +195,16 @@ static void carry_out(struct session *s, unsigned stream)
         vsock_drop(s->vsock, stream, (size_t)n);
 }
 
+/* Who started us reads it, and joins by it. */
+static void tell_name(struct session *s)
+{
+    if (!s->name || s->up)
+        return;
+    s->up = true;
+    dprintf(1, "%s\n", s->name);
+    close(1);
+}
+
 /* VM-2: a word is copied as a whole, when it is whole. */
 static void hear(struct session *s)
 {
@@ -197,7 +214,10 @@ static void hear(struct session *s)
     while (len >= sizeof word) {
         memcpy(&word, data, sizeof word);
         vsock_drop(s->vsock, CONTROL, sizeof word);
-        if (!s->over && (word.type == GUEST_EXIT || word.type == GUEST_FAIL)) {
+        bool last = word.type == GUEST_FAIL || (word.type == GUEST_EXIT && !s->name);
+        if (word.type == GUEST_UP)
+            tell_name(s);
+        if (!s->over && last) {
             s->word = word;
             s->over = true;
         }
@@ -256,8 +276,8 @@ void session_watch(struct session *s, struct pollfd *fds)
         fds[FD_IN].fd = -1;
     for (int i = FD_OUT; i <= FD_ERR; i++) {
         vsock_data(s->vsock, (unsigned)(i - FD_OUT) + OUTPUT, &len);
-        fds[i] =
-            (struct pollfd){.fd = len > 0 && !s->closed[i - FD_OUT] ? i : -1, .events = POLLOUT};
+        bool wanted = len > 0 && !s->closed[i - FD_OUT] && !s->name;
+        fds[i] = (struct pollfd){.fd = wanted ? i : -1, .events = POLLOUT};
     }
     fds[FD_SIGNALS] = (struct pollfd){.fd = takes_signals(s) ? s->signal_fd : -1, .events = POLLIN};
 }
@@ -265,7 +285,7 @@ void session_watch(struct session *s, struct pollfd *fds)
 int session_patience(const struct session *s)
 {
     struct timespec now;
-    if (s->greeted)
+    if (s->name ? s->up : s->greeted)
         return -1;
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t left = (int64_t)s->seconds - (now.tv_sec - s->begun.tv_sec);
@@ -284,11 +304,13 @@ int session_step(struct session *s, const struct pollfd *fds)
         return 128 + s->signal;
     if (fds[FD_IN].revents)
         carry_in(s);
-    carry_out(s, OUTPUT);
-    carry_out(s, ERRORS);
+    if (!s->name) {
+        carry_out(s, OUTPUT);
+        carry_out(s, ERRORS);
+    }
     hear(s);
     vsock_flush(s->vsock);
-    if (s->over && drained(s))
+    if (s->over && (s->name || drained(s)))
         return settle(s);
     return -1;
 }

@@ -17,7 +17,9 @@ struct session {
     size_t plan_len, plan_sent;
     struct guest_hello hello;
     bool greeted;
-    bool terminal; /* descriptors 0 to 2 are one; the code has its own, in the guest */
+    bool terminal;    /* descriptors 0 to 2 are one; the code has its own, in the guest */
+    const char *name; /* it serves programs that are joined by this name; NULL: it runs one */
+    bool up;          /* then: init in the guest said so, and the name was told */
     bool in_ended;
     bool closed[2]; /* who reads output 1 or 2 has gone */
     int signal_fd;
@@ -30,6 +32,9 @@ struct session {
 
 int session_open(struct session *s, struct vsock *v, int plan, uint32_t uid, bool terminal,
                  struct err *err);
+/* It runs no code by itself: `name` is written to descriptor 1 when the guest is up, and the
+ * session lasts until the machine ends. After session_open. */
+void session_serve(struct session *s, const char *name);
 /* From now on the guest has a time limit to come up. */
 void session_begin(struct session *s, unsigned seconds);
 /* Fills in the first SESSION_FDS. */

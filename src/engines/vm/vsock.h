@@ -1,28 +1,31 @@
 /* The vsock device: streams between init in the guest and the monitor, and nothing else.
  *
  * The guest dials. The monitor has a few fixed streams, one for each port from 1 on, and takes one
- * connection to each in the life of the machine. Behind one more port there are those that carry
- * the code's connections: any number in turn, and so many at a time.
+ * connection to each in the life of the machine. Behind two more ports there are many, in turn and
+ * so many at a time: those that carry the code's connections, and, in a sandbox that lives on,
+ * those by which programs are started (joins.h).
  *
  * VM-6  What a stream holds is bounded by the monitor's own numbers, never by the guest's: one that
  * sends more than was granted is reset, one that grants more than there is gains nothing.
  * VM-7  A fixed port is connected to once: whoever comes after init is refused.
  * VM-17 How many streams carry connections is the monitor's choice, none in a run without network
- * rules; who dials beyond it is refused, and nothing is kept of it. */
+ * rules; so is how many there are for programs, none in a run. Who dials beyond it is refused, and
+ * nothing is kept of it. */
 #pragma once
 
 #include "engines/vm/device.h"
 
 #define VSOCK_FIXED   5u
 #define VSOCK_CARRIED 128u
-#define VSOCK_STREAMS (VSOCK_FIXED + VSOCK_CARRIED) /* the fixed ones come first */
+#define VSOCK_JOINED  200u
+#define VSOCK_STREAMS (VSOCK_FIXED + VSOCK_CARRIED + VSOCK_JOINED) /* in this order */
 #define VSOCK_WINDOW  32768u
 #define VSOCK_RESETS  16u
 #define VSOCK_GUEST   3u /* the guest's address; the monitor's is 2 */
 
 struct vsock_stream {
     bool taken_once, open;
-    bool held; /* of those that carry: somebody here still works with it */
+    bool held; /* of those behind a port of many: somebody here still works with it */
     uint32_t guest_port;
     /* Towards the guest: what it can hold, what it has read, what was sent. */
     uint32_t guest_room, guest_read, sent;
@@ -43,15 +46,15 @@ struct vsock {
         uint32_t guest_port, port;
     } resets[VSOCK_RESETS];
     unsigned reset_count;
-    unsigned carried_max; /* VM-17 */
-    unsigned turn;        /* which stream is served first: the guest's buffers may not do for all */
+    unsigned carried_max, joined_max; /* VM-17 */
+    unsigned turn; /* which stream is served first: the guest's buffers may not do for all */
     /* Something came, or there is room again. */
     bool changed;
 };
 
 void vsock_init(struct vsock *v, const struct guest_memory *memory);
-/* Stream 0 is port 1, and so on; all that carry are port VSOCK_FIXED + 1. Room for more bytes to
- * the guest, and putting some there. */
+/* Stream 0 is port 1, and so on; all that carry are port VSOCK_FIXED + 1, all that join the next.
+ * Room for more bytes to the guest, and putting some there. */
 size_t vsock_room(const struct vsock *v, unsigned stream);
 void vsock_put(struct vsock *v, unsigned stream, const void *data, size_t len);
 /* Nothing more comes after what was put. */

@@ -59,9 +59,30 @@ static bool send_packet(struct vsock *v, struct packet *p, const uint8_t *data, 
     return true;
 }
 
+#define PORT_CARRY (VSOCK_FIXED + 1)
+#define PORT_JOIN  (VSOCK_FIXED + 2)
+#define JOINED_AT  (VSOCK_FIXED + VSOCK_CARRIED)
+
 static uint32_t port_of(unsigned i)
 {
-    return (i < VSOCK_FIXED ? i : VSOCK_FIXED) + 1;
+    return i < VSOCK_FIXED ? i + 1 : i < JOINED_AT ? PORT_CARRY : PORT_JOIN;
+}
+
+/* Those behind a port that has many. */
+struct many {
+    unsigned first, count;
+};
+
+static struct many many_of(const struct vsock *v, uint32_t port)
+{
+    if (port == PORT_CARRY)
+        return (struct many){VSOCK_FIXED, v->carried_max};
+    return (struct many){JOINED_AT, port == PORT_JOIN ? v->joined_max : 0};
+}
+
+static bool has_many(uint32_t port)
+{
+    return port == PORT_CARRY || port == PORT_JOIN;
 }
 
 static bool send_stream(struct vsock *v, unsigned i, uint16_t op, uint32_t flags, size_t *len)
@@ -150,19 +171,21 @@ static void refuse(struct vsock *v, const struct packet *p)
     v->resets[v->reset_count++].port = p->to_port;
 }
 
-/* One that carries, of this port of the guest's. */
-static struct vsock_stream *find_carried(struct vsock *v, uint32_t guest_port)
+/* The one of many that this port of the guest's has. */
+static struct vsock_stream *find_among(struct vsock *v, const struct packet *p)
 {
-    for (unsigned i = VSOCK_FIXED; i < VSOCK_FIXED + v->carried_max; i++)
-        if (v->streams[i].open && v->streams[i].guest_port == guest_port)
+    struct many m = many_of(v, p->to_port);
+    for (unsigned i = m.first; i < m.first + m.count; i++)
+        if (v->streams[i].open && v->streams[i].guest_port == p->from_port)
             return &v->streams[i];
     return NULL;
 }
 
 /* VM-17 */
-static struct vsock_stream *free_carried(struct vsock *v)
+static struct vsock_stream *free_among(struct vsock *v, uint32_t port)
 {
-    for (unsigned i = VSOCK_FIXED; i < VSOCK_FIXED + v->carried_max; i++)
+    struct many m = many_of(v, port);
+    for (unsigned i = m.first; i < m.first + m.count; i++)
         if (!v->streams[i].open && !v->streams[i].held) {
             memset(&v->streams[i], 0, offsetof(struct vsock_stream, from));
             v->streams[i].held = true;
@@ -173,19 +196,18 @@ static struct vsock_stream *free_carried(struct vsock *v)
 
 static struct vsock_stream *find_stream(struct vsock *v, const struct packet *p)
 {
-    if (p->to_port == port_of(VSOCK_FIXED))
-        return find_carried(v, p->from_port);
+    if (has_many(p->to_port))
+        return find_among(v, p);
     return p->to_port >= 1 && p->to_port <= VSOCK_FIXED ? &v->streams[p->to_port - 1] : NULL;
 }
 
-/* Whom the guest may dial with this packet: a fixed stream that is new, or one more that carries.
- */
+/* Whom the guest may dial with this packet: a fixed stream that is new, or one more of many. */
 static struct vsock_stream *dialled(struct vsock *v, struct vsock_stream *s, const struct packet *p)
 {
     if (p->type != TYPE_STREAM || p->op != OP_REQUEST)
         return NULL;
-    if (p->to_port == port_of(VSOCK_FIXED))
-        return s ? NULL : free_carried(v);
+    if (has_many(p->to_port))
+        return s ? NULL : free_among(v, p->to_port);
     return s && !s->taken_once ? s : NULL;
 }
 
@@ -301,7 +323,7 @@ void vsock_init(struct vsock *v, const struct guest_memory *memory)
     for (unsigned i = 0; i < VSOCK_STREAMS; i++)
         memset(&v->streams[i], 0, offsetof(struct vsock_stream, from));
     memset(&v->device, 0, sizeof v->device);
-    v->reset_count = v->carried_max = v->turn = 0;
+    v->reset_count = v->carried_max = v->joined_max = v->turn = 0;
     v->changed = false;
     v->device.id = DEVICE_VSOCK;
     v->device.queue_count = 3;

@@ -196,6 +196,16 @@ if [ "$role" = user ]; then # in the middle of a transfer
     check "network: a killed supervisor leaves nothing"
 fi
 wait $run
+if [ "$role" = user ]; then # sandboxes of brig serve: one machine for nearly all of it
+    timeout 3000 python3 /guest/guest-serve-machines.py >"$out" 2>"$out.err"
+    for what in "a sandbox is a machine" "a command's output and status" "its walls" "what is not there" "much in and out" \
+        "what it leaves running is not waited for" "a signal" "files, as they are now" "a cell" "and the next one" "a terminal" \
+        "rules and a secret" "a port" "no server" "control: what spins uses the processor" "paused, it stands still" "control: it spins again" "and goes on" \
+        "too little memory is refused" "control: a monitor is there" "the daemon ends in order" "no monitor is left"; do
+        has "^yes $what\$"
+        check "serve: $what"
+    done
+fi
 kill $server
 if [ "$role" = user ]; then
     [ "$(cat /tmp/granted/d/g)" = 'from the guest' ]

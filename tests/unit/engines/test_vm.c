@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "engines/vm/egress.h"
 #include "engines/vm/fs.h"
+#include "engines/vm/joins.h"
 #include "engines/vm/session.h"
 #include "engines/vm/vsock.h"
 #include "os/seal.h"
@@ -17,6 +18,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -574,6 +577,134 @@ Test(vm_egress, questions_have_lengths)
     cr_assert_lt(read(pair[1], got, sizeof got), 0, "nothing came of it");
 }
 
+/* ---- programs of a sandbox that lives: VM-17, VM-26 ---- */
+
+static struct joins joins;
+#define JOINED(i) (vsock.streams[VSOCK_FIXED + VSOCK_CARRIED + (i)])
+
+static void start_joins(void)
+{
+    struct err err = ERR_INIT;
+    start_vsock();
+    joins_init(&joins, &vsock);
+    cr_assert_eq(joins_open(&joins, &err), 0, "%s", err.message);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static int join_one(void)
+{
+    struct sockaddr_un full = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    memcpy(full.sun_path + 1, joins.name, JOIN_NAME_LEN);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&full,
+                         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + JOIN_NAME_LEN)),
+                 0);
+    return fd;
+}
+
+static void step_joins(unsigned times)
+{
+    struct pollfd fds[JOINS_FDS];
+    for (unsigned i = 0; i < times; i++) {
+        driver_buffers(&v, 0);
+        joins_watch(&joins, fds);
+        cr_assert_geq(poll(fds, JOINS_FDS, 0), 0);
+        joins_step(&joins, fds);
+    }
+}
+
+static void say_joined(uint32_t guest_port, const char *text)
+{
+    static struct packet p;
+    p = (struct packet){.from = 3,
+                        .to = 2,
+                        .from_port = guest_port,
+                        .to_port = GUEST_JOIN,
+                        .len = (uint32_t)strlen(text),
+                        .type = 1,
+                        .op = 5,
+                        .room = UINT32_MAX};
+    memcpy(p.data, text, strlen(text));
+    driver_request(&v, 1, &p, 44 + p.len, 0);
+}
+
+Test(vm_joins, a_run_has_none)
+{
+    start_vsock();
+    send_packet(1, 1000, GUEST_JOIN, 0, 0);
+    cr_assert_not(JOINED(0).open);
+    start_joins();
+    send_packet(1, 1000, GUEST_JOIN, 0, 0);
+    cr_assert(JOINED(0).open, "the control");
+    for (uint32_t port = 1001; port < 1001 + VSOCK_JOINED; port++)
+        send_packet(1, port, GUEST_JOIN, 0, 0);
+    cr_assert_gt(vsock.reset_count, 0u, "VM-17");
+}
+
+Test(vm_joins, who_connects_gets_a_stream_of_its_own)
+{
+    char got[16] = "";
+    start_joins();
+    int early = join_one();
+    step_joins(2);
+    cr_assert_eq(joins.lines[0].fd, -1, "nothing to join yet");
+    send_packet(1, 1000, GUEST_JOIN, 0, 0);
+    send_packet(1, 1001, GUEST_JOIN, 0, 0);
+    int late = join_one();
+    step_joins(4);
+    cr_assert(joins.lines[0].fd >= 0 && joins.lines[1].fd >= 0);
+    cr_assert_eq(write(early, "order", 5), 5);
+    step_joins(3);
+    cr_assert(JOINED(0).sent == 5 && JOINED(1).sent == 0);
+    say_joined(1001, "answer");
+    step_joins(2);
+    cr_assert_eq(read(early, got, sizeof got), -1);
+    cr_assert_eq(read(late, got, sizeof got), 6);
+}
+
+Test(vm_joins, an_end_is_passed_on_both_ways)
+{
+    char got[16];
+    start_joins();
+    send_packet(1, 1000, GUEST_JOIN, 0, 0);
+    send_packet(1, 1001, GUEST_JOIN, 0, 0);
+    int one = join_one(), two = join_one();
+    step_joins(4);
+    close(one); /* killed: the guest is told, though it reads nothing */
+    JOINED(0).guest_room = 0;
+    step_joins(3);
+    cr_assert(!JOINED(0).open && !JOINED(0).held, "its place is free again");
+    say_joined(1001, "last");
+    send_packet(3, 1001, GUEST_JOIN, 0, 0); /* a reset */
+    step_joins(3);
+    cr_assert_eq(read(two, got, sizeof got), 4, "what came before is not lost");
+    cr_assert_eq(read(two, got, sizeof got), 0);
+    cr_assert_not(JOINED(1).held);
+}
+
+/* VM-19's rule here: one that does not read stops its own stream, and no other. */
+Test(vm_joins, what_is_not_read_is_not_taken)
+{
+    static char much[4000];
+    char got[16];
+    memset(much, 'x', sizeof much - 1);
+    start_joins();
+    send_packet(1, 1000, GUEST_JOIN, 0, 0);
+    send_packet(1, 1001, GUEST_JOIN, 0, 0);
+    join_one(); /* reads nothing */
+    int two = join_one();
+    step_joins(4);
+    for (unsigned i = 0; i < 1000 && JOINED(0).from_len + sizeof much <= VSOCK_WINDOW; i++) {
+        say_joined(1000, much);
+        step_joins(1);
+    }
+    cr_assert_gt(JOINED(0).from_len, 0u, "it stands still");
+    say_joined(1001, "heard");
+    step_joins(2);
+    cr_assert_eq(read(two, got, sizeof got), 5);
+    cr_assert(JOINED(0).open);
+}
+
 /* VM-13: of sockets one kind is left, and none in a run without rules. */
 static int try_sockets(bool carry)
 {
@@ -629,6 +760,34 @@ Test(vm_session, a_guest_that_does_not_come_up_ends_the_run)
     cr_assert_eq(session_step(&session, fds), 125);
     session.greeted = true;
     cr_assert_eq(session_patience(&session), -1, "one that came up is not waited for");
+}
+
+/* In a sandbox that lives it is up when init in the guest says so, and then its name is told. */
+Test(vm_session, who_serves_is_up_when_it_says_so)
+{
+    static struct session session;
+    struct pollfd fds[SESSION_FDS] = {{0}};
+    struct guest_word word = {.type = GUEST_EXIT};
+    char got[16] = "";
+    int pair[2];
+    start_vsock();
+    cr_assert_eq(pipe(pair), 0);
+    cr_assert_eq(dup2(pair[1], 1), 1);
+    session = (struct session){.vsock = &vsock, .in_ended = true};
+    session_serve(&session, "abcde");
+    session_begin(&session, 60);
+    session.greeted = true;
+    cr_assert_gt(session_patience(&session), 0, "VM-14: that it was greeted is not enough");
+    memcpy(vsock.streams[0].from, &word, sizeof word);
+    vsock.streams[0].from_len = sizeof word;
+    cr_assert_eq(session_step(&session, fds), -1, "there is no code whose end it could tell");
+    word.type = GUEST_UP;
+    memcpy(vsock.streams[0].from, &word, sizeof word);
+    vsock.streams[0].from_len = sizeof word;
+    cr_assert_eq(session_step(&session, fds), -1);
+    cr_assert_eq(session_patience(&session), -1);
+    cr_assert_eq(read(pair[0], got, sizeof got), 6);
+    cr_assert_str_eq(got, "abcde\n");
 }
 
 /* ---- a terminal: the monitor's is a line to the guest's ---- */
@@ -809,6 +968,26 @@ Test(vm_fs, names_are_names, .init = start_fs, .fini = stop_fs)
     cr_assert_eq(memcmp(answer, "../flag", 7), 0);
     struct fuse_open_in in = {0};
     cr_assert_eq(ask(FUSE_OPEN, link, &in, sizeof in), -EACCES);
+}
+
+/* Where workers of the sandbox write beside the guest it must not go by what it knows. */
+Test(vm_fs, what_others_change_is_not_believed, .init = start_fs, .fini = stop_fs)
+{
+    struct fuse_entry_out e;
+    struct fuse_open_out o;
+    struct fuse_open_in in = {0};
+    static const char *const names[] = {"file", "absent"};
+    for (int shared = 0; shared < 2; shared++) {
+        fs_share(&fs, shared);
+        for (size_t i = 0; i < 2; i++) {
+            cr_assert_eq(ask(FUSE_LOOKUP, 1, names[i], strlen(names[i]) + 1), 0);
+            memcpy(&e, answer, sizeof e);
+            cr_assert_eq(e.entry_valid, shared ? 0u : 1u, "%s", names[i]);
+        }
+        cr_assert_eq(ask(FUSE_OPEN, lookup("file"), &in, sizeof in), 0);
+        memcpy(&o, answer, sizeof o);
+        cr_assert_eq(o.open_flags & FOPEN_KEEP_CACHE, shared ? 0u : FOPEN_KEEP_CACHE);
+    }
 }
 
 Test(vm_fs, lengths_that_lie_are_no_requests, .init = start_fs, .fini = stop_fs)

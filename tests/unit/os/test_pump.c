@@ -354,6 +354,27 @@ Test(pump, what_is_no_connection_of_the_sandboxs_is_not_carried, .init = start_c
     cr_assert(ends_within(60000));
 }
 
+/* One that somebody carries by two pipes. */
+Test(pump, each_direction_of_a_stream_ends_by_itself)
+{
+    char text[8];
+    int theirs[2];
+    pump_init(&pump);
+    pump_lines_init(lines);
+    cr_assert_eq(pump_lay_stream(lines, theirs, &ours_is), 0);
+    cr_assert_eq(pump_start(&pump, lines), 0);
+    fcntl(ours_is, F_SETFL, 0);
+    cr_assert_eq(write(ours_is, "to it", 5), 5);
+    shutdown(ours_is, SHUT_WR);
+    cr_assert_eq(read(theirs[0], text, sizeof text), 5);
+    cr_assert_eq(read(theirs[0], text, sizeof text), 0, "its end");
+    cr_assert_eq(write(theirs[1], "back", 4), 4, "the other direction goes on");
+    close(theirs[1]);
+    cr_assert_eq(read(ours_is, text, sizeof text), 4);
+    cr_assert_eq(read(ours_is, text, sizeof text), 0);
+    cr_assert(ends_within(60000));
+}
+
 /* Only who may make a network of its own has a connection that is none of ours. */
 Test(pump, each_direction_of_a_connection_ends_by_itself)
 {

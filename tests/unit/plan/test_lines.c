@@ -264,6 +264,28 @@ Test(lines, what_came_before_the_streams_end_goes_on)
     cr_assert(near.fd < 0 && lines_over(&near, LINES_IN));
 }
 
+/* What was written when the program ended is more than may be sent at once: its end waits for it.
+ */
+Test(lines, what_is_due_is_known)
+{
+    static char much[3 * LINES_WINDOW / 2];
+    char got[4096];
+    begin();
+    int out = open_pipe(&near, 1, LINES_IN), code_out = open_pipe(&far, 1, LINES_OUT);
+    cr_assert_gt(fcntl(out, F_SETPIPE_SZ, 4096), 0);
+    cr_assert_eq(write(code_out, much, sizeof much), (ssize_t)sizeof much);
+    lines_note_due(&far);
+    lines_drain(&far);
+    step_both(20);
+    cr_assert_not(lines_sent_due(&far), "the reader takes nothing");
+    cr_assert_not(lines_written(&near));
+    for (int i = 0; i < 200; i++) {
+        step_both(1);
+        (void)take(out, got, sizeof got);
+    }
+    cr_assert(lines_sent_due(&far) && lines_written(&near));
+}
+
 /* What is there when the program has ended goes before the word that it did. */
 Test(lines, what_was_written_goes_before_the_last_word)
 {

@@ -123,7 +123,7 @@ Test(template, the_gvisor_tier_has_numbers_of_its_own)
                  -ERR_UNSUPPORTED);
     cr_assert_eq(add("policy: {kernel: {tier: gvisor}, filesystem: {exec: false}}\n"),
                  -ERR_UNSUPPORTED);
-    cr_assert_eq(add("policy: {kernel: {tier: [container, vm]}}\n"), -ERR_UNSUPPORTED);
+    cr_assert_eq(add("policy: {kernel: {tier: [container, process]}}\n"), -ERR_UNSUPPORTED);
 }
 
 Test(template, names_are_plain)

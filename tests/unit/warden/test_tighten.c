@@ -166,10 +166,11 @@ Test(tighten, what_nothing_keeps_cannot_be_asked_for)
     }
 }
 
-Test(tighten, a_tier_that_the_daemon_has_not_is_said)
+/* Whether the host can give it is seen when it is started. */
+Test(tighten, a_stronger_tier_is_taken)
 {
-    cr_assert_eq(ask("kernel: {tier: vm}\n"), -ERR_UNSUPPORTED, "%s", err.message);
-    cr_assert(strstr(err.message, "vm"), "%s", err.message);
+    cr_assert_eq(ask("kernel: {tier: vm}\n"), 0, "%s", err.message);
+    cr_assert_lt(ask("kernel: {tier: process}\n"), 0, "a weaker one is not");
 }
 
 Test(tighten, what_is_malformed_is_refused_with_its_place)
