@@ -16,14 +16,18 @@ CGROUP = {"cgroup": [], "sampled": NO_CGROUP}
 CASES = [(c, t, "cgroup" if c.name == "root" else "sampled") for c in CALLERS for t in TIERS]
 
 
-@pytest.fixture(params=CASES, ids=lambda p: "-".join([p[0].name, *p[1:]]))
+def case_id(case):
+    return "-".join([case[0].name, *case[1:]])
+
+
+# What is only there with namespaces: no other is drawn for it.
+NAMESPACED = pytest.mark.parametrize("limited", [case for case in CASES if case[1] == "container"], ids=case_id, indirect=True)
+
+
+@pytest.fixture(params=CASES, ids=case_id)
 def limited(request):
     caller, tier, cgroup = request.param
     return caller.with_options("--tier", tier, "-q", *WATCHED, *CGROUP[cgroup])
-
-
-def namespaced(limited):
-    return "container" in limited.options
 
 
 def hit(told, name, **fields):
@@ -90,9 +94,9 @@ def test_memory_of_memfd(limited):
     not_hit(limited.json("-m", "64M", *PYTHON, MEMFD.format(20)))
 
 
+@NAMESPACED
 def test_memory_of_the_workspace(limited):
-    if not namespaced(limited):
-        return  # a folder of the host's disk there, not memory
+    """Of the process tier it is a folder of the host's disk, not memory."""
     code = "import time\nwith open('/tmp/x', 'wb') as f:\n  for i in range({}): f.write(b'x' * (1 << 20))\n  f.flush(); time.sleep({})"
     hit(limited.json("-m", "64M", "--disk", "300M", *PYTHON, code.format(200, 60)), "memory", oom_killed=True)
     not_hit(limited.json("-m", "64M", "--disk", "300M", *PYTHON, code.format(20, 0.3)))
@@ -179,10 +183,9 @@ while left:
 """
 
 
+@NAMESPACED
 def test_cpu_time_that_brig_proxy_takes_for_the_code(limited):
-    """LC-11: it is on the account of the code."""
-    if not namespaced(limited):
-        pytest.skip("the code would need brig-proxy's address; the account is the same")
+    """LC-11: it is on the account of the code. (On the process tier the code would need brig-proxy's address; the account is the same.)"""
     rules = ["--allow", "http://x.test/pub/**"]
     few = limited.json(*rules, "--cpu-time", "60s", *PYTHON, COSTLY.format(300))
     not_hit(few)
