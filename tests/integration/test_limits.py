@@ -207,10 +207,9 @@ while time.monotonic() < end:
 """
 
 
+@NAMESPACED
 def test_cpu_time_of_names_that_are_asked_for(limited):
-    """LC-11: without network rules the supervisor answers them, and that is on the account of the code."""
-    if not namespaced(limited):
-        pytest.skip("nobody answers there")
+    """LC-11: without network rules the supervisor answers them, and that is on the account of the code. (On the process tier nobody does.)"""
     asked = limited.json(*PYTHON, NAMES_ASKED.format(1))
     not_hit(asked)
     usage = asked["receipt"]["usage"]
