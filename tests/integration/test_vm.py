@@ -24,6 +24,7 @@ MACHINES = {
 }
 # Only for an emulator that stands still: one that works without an end is stopped by its CPU time (run-vm).
 WALL_SECONDS = 3000
+pytestmark = pytest.mark.seconds(WALL_SECONDS + 60)
 
 
 def start(name):
