@@ -2,8 +2,6 @@
  * client leaves. Whatever it is, every handler is told how it ended, and nothing stays behind. */
 #include "daemon/server/connection.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +18,6 @@ struct state {
     struct exchange *x;
     char kind;
     unsigned left;
-    int pipe_fd;
 };
 static struct state *states;
 
@@ -29,8 +26,7 @@ static struct state *state_new(struct exchange *x, char kind)
     struct state *s = calloc(1, sizeof *s);
     if (!s)
         abort();
-    *s = (struct state){
-        .x = x, .kind = kind, .left = 3, .pipe_fd = -1, .next = states, .at = &states};
+    *s = (struct state){.x = x, .kind = kind, .left = 3, .next = states, .at = &states};
     if (s->next)
         s->next->at = &s->next;
     states = s;
@@ -43,8 +39,6 @@ static void state_free(struct state *s)
     *s->at = s->next;
     if (s->next)
         s->next->at = s->at;
-    if (s->pipe_fd >= 0)
-        close(s->pipe_fd);
     free(s);
     open_states--;
 }
@@ -52,16 +46,6 @@ static void state_free(struct state *s)
 static void on_gone(void *ctx)
 {
     state_free(ctx);
-}
-
-static void on_all(void *ctx, const char *data, size_t len)
-{
-    exchange_reply(ctx, 200, "text/plain", data, len);
-}
-
-static void on_json(void *ctx, const struct json *body)
-{
-    exchange_reply_empty(ctx, json_type(body) == JSON_OBJECT ? 204 : 400);
 }
 
 static size_t on_piece(void *ctx, const char *data, size_t len)
@@ -81,16 +65,10 @@ static void on_done(void *ctx, bool good)
     state_free(s);
 }
 
-static void start_pipe(struct exchange *x)
+/* Whether the target asks for the other way of doing the same. */
+static bool is_other(const struct exchange *x)
 {
-    struct state *s = state_new(x, 'p');
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0 || write(fds[1], "0123456789", 10) != 10)
-        abort();
-    close(fds[1]);
-    s->pipe_fd = fds[0];
-    exchange_on(x, NULL, on_gone, s);
-    exchange_begin(x, 200, NULL, exchange_query(x, "n") ? 10 : -1);
+    return strstr(exchange_request(x)->target, "?n") != NULL;
 }
 
 static void serve(void *ctx, struct exchange *x)
@@ -101,15 +79,12 @@ static void serve(void *ctx, struct exchange *x)
     struct buf rest;
     struct seat seat;
     switch (kind) {
-    case 'a':
-        exchange_read_all(x, 64, on_all, x);
-        return;
-    case 'j':
-        exchange_read_json(x, on_json, x);
-        return;
+    case 'k': /* a body that is kept, and must come at a pace */
+        exchange_keep_body(x);
+        /* fall through */
     case 'u': {
-        struct state *s = state_new(x, kind);
-        s->left = exchange_query(x, "n") ? 2 : 3;
+        struct state *s = state_new(x, 'u');
+        s->left = is_other(x) ? 2 : 3;
         exchange_read_stream(x, on_piece, on_done, s);
         return;
     }
@@ -117,15 +92,12 @@ static void serve(void *ctx, struct exchange *x)
     case 'q': {
         struct state *s = state_new(x, kind);
         exchange_on(x, NULL, on_gone, s);
-        exchange_begin(x, 200, "text/plain", exchange_query(x, "n") ? 15 : -1);
+        exchange_begin(x, 200, "text/plain", is_other(x) ? 15 : -1);
         return;
     }
     case 'l': /* late, and never heard of clients that leave */
     case 'b': /* also in pieces */
         state_new(x, kind);
-        return;
-    case 'p':
-        start_pipe(x);
         return;
     case 't':
         buf_init(&rest, 65536);
@@ -168,16 +140,6 @@ static void go_on(struct state *s)
             return;
         exchange_fail(x, 500, "in the middle");
         break;
-    case 'p': {
-        ssize_t n = exchange_splice(x, s->pipe_fd, 4);
-        if (n > 0 || n == -EAGAIN || n == -EBUSY)
-            return;
-        if (n < 0)
-            exchange_abort(x);
-        else
-            exchange_end(x);
-        break;
-    }
     default:
         return;
     }

@@ -5,21 +5,19 @@
 #include "base/container.h"
 #include "base/num.h"
 #include "daemon/server/connection.h"
+#include "http/query.h"
 #include "os/rights.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
 static struct loop *loop;
 static struct server *server;
@@ -28,30 +26,56 @@ static const struct key one_key = {.id = "k_lab"};
 static const struct key boss_key = {.id = "k_boss", .operator_key = true};
 static char big[4u << 20];
 
+static struct query parameters(const struct exchange *x)
+{
+    struct query q = {0};
+    const char *text = strchr(exchange_request(x)->target, '?');
+    if (text)
+        query_parse(text + 1, strlen(text + 1), &q, NULL);
+    return q;
+}
+
 static uint64_t number(const struct exchange *x, const char *name, uint64_t otherwise)
 {
-    const char *text = exchange_query(x, name);
+    struct query q = parameters(x);
+    const char *text = query_get(&q, name);
     uint64_t n = otherwise;
     if (text)
         num_parse_uint(text, &n, NULL);
+    query_done(&q);
     return n;
 }
 
-/* ---- whole ---- */
+/* ---- a whole body, collected as the daemon's handlers do it ---- */
 
-static void on_echo(void *ctx, const char *data, size_t len)
+struct echo {
+    struct exchange *x;
+    struct buf body;
+};
+
+static size_t on_echo(void *ctx, const char *data, size_t len)
 {
-    exchange_reply(ctx, 200, "application/octet-stream", data, len);
+    struct echo *e = ctx;
+    buf_add(&e->body, data, len);
+    return len;
 }
 
-static void on_json(void *ctx, const struct json *body)
+static void on_echo_done(void *ctx, bool good)
 {
-    struct buf out cleanup_buf;
-    struct json_writer w;
-    buf_init(&out, 1u << 20);
-    jw_init(&w, &out, false);
-    jw_json(&w, body);
-    exchange_reply(ctx, 200, "application/json", buf_text(&out), out.len);
+    struct echo *e = ctx;
+    if (good)
+        exchange_reply(e->x, 200, "application/octet-stream", buf_text(&e->body), e->body.len);
+    buf_done(&e->body);
+    free(e);
+}
+
+static void serve_echo(struct exchange *x)
+{
+    struct echo *e = calloc(1, sizeof *e);
+    e->x = x;
+    buf_init(&e->body, 1u << 20);
+    exchange_keep_body(x);
+    exchange_read_stream(x, on_echo, on_echo_done, e);
 }
 
 /* ---- pieces, by a timer or as fast as they are taken ---- */
@@ -60,23 +84,12 @@ struct stream {
     struct exchange *x;
     struct loop_timer timer;
     uint64_t left, size, pause;
-    int fd;
-    pid_t child;
-    struct loop_io io;
     char *data;
 };
 
 static void stream_free(struct stream *s)
 {
     loop_timer_cancel(loop, &s->timer);
-    if (s->fd >= 0) {
-        loop_forget(loop, &s->io);
-        close(s->fd);
-    }
-    if (s->child > 0) {
-        kill(s->child, SIGKILL);
-        waitpid(s->child, NULL, 0);
-    }
     free(s->data);
     free(s);
 }
@@ -115,7 +128,6 @@ static struct stream *stream_new(struct exchange *x, void (*writable)(void *))
 {
     struct stream *s = calloc(1, sizeof *s);
     s->x = x;
-    s->fd = -1;
     s->timer.fn = on_stream_timer;
     s->left = number(x, "n", 3);
     s->size = number(x, "size", 6);
@@ -138,68 +150,6 @@ static void serve_quiet(struct exchange *x)
 {
     stream_new(x, NULL);
     exchange_begin(x, 200, "text/plain", -1);
-}
-
-/* ---- a pipe ---- */
-
-static void pipe_more(void *ctx)
-{
-    struct stream *s = ctx;
-    loop_watch(loop, &s->io, EPOLLIN);
-    for (int i = 0; i < 4; i++) {
-        ssize_t n = exchange_splice(s->x, s->fd, 256 * 1024);
-        if (n == -EAGAIN)
-            return;
-        if (n == -EBUSY) {
-            loop_watch(loop, &s->io, 0);
-            return;
-        }
-        if (n <= 0) {
-            gone_count += n < 0; /* found out here first */
-            if (n < 0)
-                exchange_abort(s->x);
-            else
-                exchange_end(s->x);
-            stream_free(s);
-            return;
-        }
-    }
-}
-
-static void on_pipe(struct loop_io *io, uint32_t events)
-{
-    (void)events;
-    pipe_more(container_of(io, struct stream, io));
-}
-
-static void serve_pipe(struct exchange *x)
-{
-    struct stream *s = stream_new(x, pipe_more);
-    int fds[2];
-    uint64_t bytes = s->left * s->size;
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        abort();
-    s->child = fork();
-    if (s->child == 0) {
-        /* Ends with who reads, and with who started it. */
-        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-        signal(SIGPIPE, SIG_DFL);
-        close(fds[0]);
-        for (uint64_t i = 0; i < s->left; i++) {
-            if (write(fds[1], s->data, s->size) < 0)
-                _exit(1);
-            if (s->pause)
-                usleep((useconds_t)s->pause * 1000);
-        }
-        _exit(0);
-    }
-    close(fds[1]);
-    s->fd = fds[0];
-    fcntl(s->fd, F_SETFL, O_NONBLOCK);
-    s->io = (struct loop_io){.fd = s->fd, .fn = on_pipe};
-    exchange_begin(x, 200, "application/octet-stream",
-                   number(x, "length", 0) ? (int64_t)bytes : -1);
-    loop_watch(loop, &s->io, EPOLLIN);
 }
 
 /* ---- uploads ---- */
@@ -365,7 +315,7 @@ static void serve_stats(struct exchange *x)
 static void serve_fail(struct exchange *x)
 {
     exchange_set_style(x, (enum error_style)number(x, "style", 0));
-    if (exchange_query(x, "begin")) {
+    if (number(x, "begin", 0)) {
         exchange_begin(x, 200, "application/connect+json", -1);
         exchange_write(x, "first", 5);
     }
@@ -377,10 +327,10 @@ static void serve_path(struct exchange *x)
     struct buf out cleanup_buf;
     buf_init(&out, 65536);
     buf_fmt(&out, "%s\n", exchange_path(x));
-    const char *values[8];
-    size_t n = exchange_query_all(x, "v", values, 8);
-    for (size_t i = 0; i < n && i < 8; i++)
-        buf_fmt(&out, "v=%s\n", values[i]);
+    struct query q = parameters(x);
+    for (size_t i = 0; i < q.count; i++)
+        buf_fmt(&out, "%s=%s\n", q.pairs[i].name, q.pairs[i].value);
+    query_done(&q);
     exchange_add_header(x, "X-Good", "yes");
     exchange_add_header(x, "X-Bad", "a\r\nX-Injected: 1");
     exchange_reply(x, 200, "text/plain", buf_text(&out), out.len);
@@ -395,15 +345,11 @@ static void serve(void *ctx, struct exchange *x)
     else if (!strcmp(path, "/big"))
         exchange_reply(x, 200, "text/plain", big, sizeof big);
     else if (!strcmp(path, "/echo"))
-        exchange_read_all(x, number(x, "cap", 1u << 20), on_echo, x);
-    else if (!strcmp(path, "/json"))
-        exchange_read_json(x, on_json, x);
+        serve_echo(x);
     else if (!strcmp(path, "/stream"))
         serve_stream(x);
     else if (!strcmp(path, "/quiet"))
         serve_quiet(x);
-    else if (!strcmp(path, "/pipe"))
-        serve_pipe(x);
     else if (!strcmp(path, "/upload"))
         serve_upload(x);
     else if (!strcmp(path, "/late"))

@@ -1,14 +1,11 @@
-/* Answers: whole, in pieces, from a pipe; or the socket itself. */
+/* Answers: whole, or in pieces; or the socket itself is handed over. */
 #include "daemon/server/connection.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 const char *answer_reason(int status)
 {
@@ -171,11 +168,6 @@ void exchange_reply(struct exchange *x, int status, const char *type, const char
     exchange_free(x);
 }
 
-void exchange_reply_empty(struct exchange *x, int status)
-{
-    exchange_reply(x, status, NULL, "", 0);
-}
-
 /* ---- in pieces ---- */
 
 void exchange_begin(struct exchange *x, int status, const char *type, int64_t length)
@@ -212,13 +204,6 @@ static bool is_full(struct exchange *x)
     return true;
 }
 
-static size_t chunk_head(struct exchange *x, char *out, size_t size, size_t len)
-{
-    int n = snprintf(out, size, "%s%zx\r\n", x->crlf_due ? "\r\n" : "", len);
-    x->crlf_due = false;
-    return (size_t)n;
-}
-
 bool exchange_write(struct exchange *x, const void *data, size_t len)
 {
     struct connection *c = x->c;
@@ -227,13 +212,13 @@ bool exchange_write(struct exchange *x, const void *data, size_t len)
         return false;
     if (x->head_only || !len)
         return true;
-    if (!x->begun || x->splice_left || (x->bounded && len > x->left)) {
+    if (!x->begun || (x->bounded && len > x->left)) {
         connection_lost(c); /* not what was announced: better nothing than something wrong */
         return false;
     }
     if (x->chunked) {
-        struct iovec parts[3] = {
-            {head, chunk_head(x, head, sizeof head, len)}, {(void *)data, len}, {"\r\n", 2}};
+        int n = snprintf(head, sizeof head, "%zx\r\n", len);
+        struct iovec parts[3] = {{head, (size_t)n}, {(void *)data, len}, {"\r\n", 2}};
         output_add_parts(c, parts, 3, false);
     } else {
         x->left -= x->bounded ? len : 0;
@@ -262,14 +247,12 @@ void exchange_end(struct exchange *x)
         end_over(x);
         return;
     }
-    if (!x->begun || x->splice_left || (x->bounded && x->left && !x->head_only)) {
+    if (!x->begun || (x->bounded && x->left && !x->head_only)) {
         exchange_abort(x);
         return;
     }
-    if (x->chunked && !x->head_only) {
-        const char *last = x->crlf_due ? "\r\n0\r\n\r\n" : "0\r\n\r\n";
-        output_add(x->c, last, strlen(last), true);
-    }
+    if (x->chunked && !x->head_only)
+        output_add(x->c, "0\r\n\r\n", 5, true);
     exchange_free(x);
 }
 
@@ -285,83 +268,6 @@ void exchange_abort(struct exchange *x)
     setsockopt(c->io.fd, SOL_SOCKET, SO_LINGER, &cut, sizeof cut);
     connection_lost(c);
     exchange_free(x);
-}
-
-/* ---- from a pipe ---- */
-
-static ssize_t client_is_slow(struct exchange *x)
-{
-    if (x->over)
-        return -EPIPE;
-    x->wants_writable = true;
-    connection_settle(x->c);
-    return -EBUSY;
-}
-
-static size_t bytes_in(int pipe_fd)
-{
-    int n = 0;
-    return ioctl(pipe_fd, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
-}
-
-/* Says how long the next chunk is. As many bytes are in the pipe, and only we take any out. 0: its
- * end; -EAGAIN: nothing there. */
-static ssize_t open_chunk(struct exchange *x, int pipe_fd, size_t max)
-{
-    char head[32], byte;
-    size_t n = bytes_in(pipe_fd);
-    if (!n) {
-        ssize_t r = read(pipe_fd, &byte, 1); /* the end, or not yet? */
-        if (r <= 0)
-            return r < 0 ? -errno : 0;
-        exchange_write(x, &byte, 1);
-        return x->over ? -EPIPE : 1;
-    }
-    n = n < max ? n : max;
-    x->splice_left = n;
-    output_add(x->c, head, chunk_head(x, head, sizeof head, n), true);
-    return x->over ? -EPIPE : 1;
-}
-
-static ssize_t splice_some(struct exchange *x, int pipe_fd, size_t max)
-{
-    ssize_t n = splice(pipe_fd, NULL, x->c->io.fd, NULL, max, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-    if (n < 0 && errno == EAGAIN)
-        return bytes_in(pipe_fd) ? client_is_slow(x) : -EAGAIN;
-    if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-        connection_lost(x->c);
-    if (n <= 0)
-        return n < 0 ? -errno : 0;
-    output_moved(x->c, (size_t)n);
-    return n;
-}
-
-ssize_t exchange_splice(struct exchange *x, int pipe_fd, size_t max)
-{
-    struct connection *c = x->c;
-    if (x->over || !x->begun)
-        return -EPIPE;
-    if (x->head_only || !max || (x->bounded && !x->left))
-        return 0;
-    output_flush(c);
-    if (output_waiting(c) || x->over)
-        return client_is_slow(x);
-    if (x->chunked && !x->splice_left) {
-        ssize_t r = open_chunk(x, pipe_fd, max);
-        if (r <= 0 || !x->splice_left)
-            return r;
-        if (output_waiting(c))
-            return client_is_slow(x);
-    }
-    uint64_t most = x->chunked ? x->splice_left : x->bounded ? x->left : max;
-    ssize_t n = splice_some(x, pipe_fd, most < max ? (size_t)most : max);
-    if (n > 0 && x->chunked) {
-        x->splice_left -= (uint64_t)n;
-        x->crlf_due = !x->splice_left;
-    } else if (n > 0 && x->bounded) {
-        x->left -= (uint64_t)n;
-    }
-    return n;
 }
 
 /* ---- the socket itself ---- */

@@ -135,7 +135,8 @@ void connection_answered(struct connection *c)
     connection_settle(c);
 }
 
-void connection_refuse(struct connection *c, int status, const char *message)
+/* Answers where there is no exchange, and ends the connection. */
+static void connection_refuse(struct connection *c, int status, const char *message)
 {
     struct buf body cleanup_buf;
     buf_init(&body, 4096);
@@ -314,7 +315,7 @@ static bool advance_once(struct connection *c)
     return false;
 }
 
-void connection_advance(struct connection *c)
+static void connection_advance(struct connection *c)
 {
     if (c->advancing)
         return;
@@ -332,7 +333,7 @@ void connection_advance(struct connection *c)
 static bool wants_body(const struct connection *c)
 {
     const struct exchange *x = c->x;
-    return x && x->reading != READ_NOTHING && !x->paused && !x->over && !c->framing.done;
+    return x && x->reading && !x->paused && !x->over && !c->framing.done;
 }
 
 /* Also where nothing is queued: what is spliced stays in its pipe until it is taken. */
@@ -441,8 +442,7 @@ static void on_task(struct loop_task *t)
     }
     output_flush(c);
     connection_advance(c);
-    if (!c->x || !c->x->in_place)
-        input_release(c);
+    input_release(c);
     connection_settle(c);
 }
 

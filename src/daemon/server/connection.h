@@ -10,7 +10,6 @@
 #include "daemon/base/account.h"
 #include "daemon/server/server.h"
 #include "http/chunk.h"
-#include "http/query.h"
 #include "os/peer.h"
 
 #include <stddef.h>
@@ -88,8 +87,6 @@ struct connection {
     size_t skipped; /* PHASE_SKIP, PHASE_LINGER */
 };
 
-enum reading { READ_NOTHING, READ_ALL, READ_JSON, READ_STREAM };
-
 struct exchange {
     struct connection *c;
     struct http_request request;
@@ -98,19 +95,12 @@ struct exchange {
     struct http_headers extra; /* of the answer */
     bool target_known;
     char *path;
-    struct query query;
     /* the body */
-    enum reading reading;
+    bool reading;
     bool takes_coded;  /* the handler looks after Content-Encoding itself */
     bool is_kept;      /* the body is, until it is complete: it must come at a pace */
-    bool in_place;     /* the handler has it where it came in */
     bool continue_due; /* the client waits for "100 Continue" */
     bool paused, resumed;
-    size_t cap;
-    struct buf whole;
-    struct json *json;
-    void (*all_fn)(void *ctx, const char *data, size_t len);
-    void (*json_fn)(void *ctx, const struct json *body);
     size_t (*stream_fn)(void *ctx, const char *data, size_t len);
     void (*stream_done)(void *ctx, bool good);
     void *body_ctx;
@@ -121,8 +111,6 @@ struct exchange {
     bool head_only, chunked;
     bool bounded; /* the length was said: so much is left of it */
     uint64_t left;
-    uint64_t splice_left; /* of a chunk whose size was already sent */
-    bool crlf_due;        /* behind a chunk that was spliced */
     bool wants_writable;
     struct account *account; /* of its key; NULL: it has none */
     struct hold hold;        /* of the request */
@@ -204,7 +192,6 @@ int host_check(const struct server *s, const struct http_request *r, bool local,
 /* ---- connection.c ---- */
 /* Takes fd. `caller` NULL: it is only told that there is no room. */
 void connection_new(struct server *s, int fd, bool local, struct caller *caller);
-void connection_advance(struct connection *c);
 /* What to wait for, and how long. At the end of everything that changed something. */
 void connection_settle(struct connection *c);
 void connection_later(struct connection *c);
@@ -233,7 +220,6 @@ void output_add_parts(struct connection *c, const struct iovec *parts, size_t co
 void output_add(struct connection *c, const void *data, size_t len, bool now);
 void output_flush(struct connection *c);
 void output_release(struct connection *c);
-void output_moved(struct connection *c, size_t sent); /* the client took so much */
 
 /* ---- exchange.c, body.c, answer.c, failure.c ---- */
 struct exchange *exchange_new(struct connection *c, struct http_request *r); /* takes what r has */
@@ -248,8 +234,6 @@ void answer_whole(struct exchange *x, int status, const char *type, const char *
 /* The server's own last word in an exchange: the handler hears "gone". */
 void exchange_refuse(struct exchange *x, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Without an exchange. The connection ends. */
-void connection_refuse(struct connection *c, int status, const char *message);
 /* Heads, anywhere. */
 struct answer_head {
     int status;

@@ -1,5 +1,6 @@
 /* One request and its answer: its life, and what a handler may ask about it. */
 #include "daemon/server/connection.h"
+#include "http/query.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +29,6 @@ void exchange_free(struct exchange *x)
         account_return(x->account, ACCOUNT_CONNECTIONS, 1);
     http_headers_done(&x->extra);
     http_request_done(&x->request);
-    query_done(&x->query);
-    json_free(x->json);
-    buf_done(&x->whole);
     free(x->path);
     hold_done(&x->hold);
     free(x);
@@ -42,18 +40,18 @@ void exchange_free(struct exchange *x)
 
 void exchange_leave(struct exchange *x)
 {
-    enum reading was = x->reading;
+    bool was_reading = x->reading;
     void (*gone)(void *ctx) = x->gone;
     if (x->leaving)
         return;
     x->leaving = true;
-    x->reading = READ_NOTHING;
+    x->reading = false;
     x->gone = NULL;
-    if (was == READ_STREAM)
+    if (was_reading)
         x->stream_done(x->body_ctx, false);
     if (gone)
         gone(x->ctx);
-    if (gone || was != READ_NOTHING)
+    if (gone || was_reading)
         exchange_free(x);
     else
         x->leaving = false; /* something else is under way that will end it */
@@ -77,11 +75,6 @@ const struct http_request *exchange_request(const struct exchange *x)
 const struct auth *exchange_auth(const struct exchange *x)
 {
     return &x->auth;
-}
-
-struct loop *exchange_loop(const struct exchange *x)
-{
-    return x->c->server->loop;
 }
 
 struct account *exchange_account(const struct exchange *x)
@@ -109,42 +102,23 @@ static void decode_target(struct exchange *x)
 {
     const char *target = x->request.target;
     size_t path = strcspn(target, "?");
+    struct query query = {0};
     x->target_known = true;
     x->path = malloc(path + 1);
     if (!x->path)
         return;
     if (path_decode(target, path, x->path, NULL) < 0 ||
         (target[path] &&
-         query_parse(target + path + 1, strlen(target + path + 1), &x->query, NULL) < 0))
+         query_parse(target + path + 1, strlen(target + path + 1), &query, NULL) < 0))
         x->path[0] = '\0';
+    query_done(&query);
 }
 
-/* Decodes on first use and caches the result behind the const pointer. */
-static struct exchange *decoded(const struct exchange *x)
+/* Decodes on first use and keeps the result behind the const pointer. */
+const char *exchange_path(const struct exchange *x)
 {
     struct exchange *own = x->c->x;
     if (!own->target_known)
         decode_target(own);
-    return own;
-}
-
-const char *exchange_path(const struct exchange *x)
-{
-    const char *path = decoded(x)->path;
-    return path ? path : "";
-}
-
-const char *exchange_query(const struct exchange *x, const char *name)
-{
-    return query_get(&decoded(x)->query, name);
-}
-
-size_t exchange_query_all(const struct exchange *x, const char *name, const char **ret, size_t max)
-{
-    const struct query *q = &decoded(x)->query;
-    size_t n = 0;
-    for (size_t i = 0; i < q->count; i++)
-        if (!strcmp(q->pairs[i].name, name) && n++ < max)
-            ret[n - 1] = q->pairs[i].value;
-    return n;
+    return own->path ? own->path : "";
 }

@@ -27,7 +27,7 @@ void output_release(struct connection *c)
 }
 
 /* While something waits, a client must take a certain part of it again and again (DM-5). */
-void output_moved(struct connection *c, size_t sent)
+static void note_moved(struct connection *c, size_t sent)
 {
     c->moved += sent;
     if (c->moved < ANSWER_PACE && sent < output_waiting(c))
@@ -78,7 +78,7 @@ static size_t account(struct connection *c, size_t sent)
 {
     size_t waiting = output_waiting(c);
     if (sent)
-        output_moved(c, sent);
+        note_moved(c, sent);
     if (sent < waiting) {
         c->out_at += sent;
         return 0;

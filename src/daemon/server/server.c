@@ -10,7 +10,6 @@ static const struct server_limits defaults = {
     .connections = 2048,
     .connections_per_peer = 512,
     .streams_per_key = 1024,
-    .body_max = 16u << 20,
     .head_timeout_ms = 10000,
     .idle_timeout_ms = 75000,
 };
@@ -22,7 +21,6 @@ static struct server_limits limits_of(const struct server_limits *given)
     l.connections_per_peer =
         l.connections_per_peer ? l.connections_per_peer : defaults.connections_per_peer;
     l.streams_per_key = l.streams_per_key ? l.streams_per_key : defaults.streams_per_key;
-    l.body_max = l.body_max ? l.body_max : defaults.body_max;
     l.head_timeout_ms = l.head_timeout_ms ? l.head_timeout_ms : defaults.head_timeout_ms;
     l.idle_timeout_ms = l.idle_timeout_ms ? l.idle_timeout_ms : defaults.idle_timeout_ms;
     return l;

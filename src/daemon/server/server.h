@@ -17,7 +17,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/id.h"
-#include "base/json.h"
 #include "http/message.h"
 #include "os/loop.h"
 
@@ -38,16 +37,15 @@ struct server_limits {
     unsigned connections;          /* 2048 */
     unsigned connections_per_peer; /* by uid of a local peer, else by address; 512 */
     unsigned streams_per_key;      /* answers that stay open; 1024 */
-    uint64_t body_max;             /* of a JSON body, 16 MiB; uploads are not bounded by this */
     uint64_t head_timeout_ms, idle_timeout_ms; /* 10 s, 75 s */
 };
 
 /* Calls the router for every request that passed the checks. The handler must, now or later, end
  * the exchange with one of exchange_reply*, exchange_end or exchange_tunnel. */
 typedef void server_fn(void *ctx, struct exchange *x);
-/* Who is this? Called with the head alone (DM-1). NULL: nobody, the answer is 401. `ret_sandbox`:
- * for requests that show a sandbox's own access token instead of a key (envd, code interpreter) or
- * a signature. */
+/* Finds out who the client is. Called with the head alone (DM-1). NULL: nobody, the answer is 401.
+ * `ret_sandbox`: for requests that show a sandbox's own access token instead of a key (envd, code
+ * interpreter) or a signature. */
 struct auth {
     const struct key *key; /* of the owner */
     const struct key *by;  /* that was shown, or that what was shown is good for as long as */
@@ -100,40 +98,29 @@ const struct server_stats *server_stats(const struct server *s);
 /* ---- for handlers ---- */
 const struct http_request *exchange_request(const struct exchange *x);
 const struct auth *exchange_auth(const struct exchange *x);
-struct loop *exchange_loop(const struct exchange *x);
-/* Who answers for what it makes the daemon hold; NULL: nobody, it has no key. */
+/* The account of its key, which is charged for what the request makes the daemon hold; NULL: it has
+ * no key. */
 struct account *exchange_account(const struct exchange *x);
 /* Path without the query, percent-decoded strictly (no %00, no %2f, no "." and ".."), valid while x
- * lives; the value of a query parameter, decoded, or NULL (the first; _all counts). A target that
- * is malformed in either part has the path "" and no parameters: who forwards it uses the request's
- * own, everybody else answers 400. */
+ * lives. A target that is malformed in its path or its query has the path "": a handler that
+ * forwards it uses the request's own, every other one answers 400. */
 const char *exchange_path(const struct exchange *x);
-const char *exchange_query(const struct exchange *x, const char *name);
-size_t exchange_query_all(const struct exchange *x, const char *name, const char **ret, size_t max);
 const char *exchange_header(const struct exchange *x, const char *name);
 
-/* The whole body, at most `cap` bytes (413 beyond, and fn is not called). Here and below fn may be
- * called before this returns. The bytes stay as long as the exchange does. */
-void exchange_read_all(struct exchange *x, size_t cap,
-                       void (*fn)(void *ctx, const char *data, size_t len), void *ctx);
-/* The same, parsed; an empty body is an empty object; nonsense is answered with 400 here, in the
- * form that `style` asks for. The tree belongs to the exchange. */
-void exchange_read_json(struct exchange *x, void (*fn)(void *ctx, const struct json *body),
-                        void *ctx);
 /* Before reading: a body with a Content-Encoding is not refused, the handler unpacks it. */
 void exchange_take_coded(struct exchange *x);
-/* Before reading: what is read in pieces is kept until it is complete, and must come as fast as a
- * whole body. */
+/* Before reading: what is read in pieces is kept until it is complete, and must come at a certain
+ * pace. */
 void exchange_keep_body(struct exchange *x);
-/* Piece by piece. fn returns how many bytes it took; fewer: it calls exchange_body_resume later.
- * done: the end, or (good = false) the client went away. */
+/* The body, piece by piece. fn may be called before this returns. It returns how many bytes it
+ * took; fewer: it calls exchange_body_resume later. done: the end, or (good = false) the client
+ * went away. */
 void exchange_read_stream(struct exchange *x, size_t (*fn)(void *ctx, const char *data, size_t len),
                           void (*done)(void *ctx, bool good), void *ctx);
 void exchange_body_resume(struct exchange *x);
 
 /* Whole answers. The exchange is gone afterwards. */
 void exchange_reply(struct exchange *x, int status, const char *type, const char *body, size_t len);
-void exchange_reply_empty(struct exchange *x, int status);
 /* In the shape that this route's clients expect: {"code":STATUS,"message"} (E2B control plane),
  * {"code":"not_found","message"} (Connect), text (interpreter), {"code":-400,…} (dify), a JSON-RPC
  * error (MCP). */
@@ -158,10 +145,6 @@ void exchange_add_header(struct exchange *x, const char *name, const char *value
 void exchange_begin(struct exchange *x, int status, const char *type, int64_t length);
 /* Queues; true: go on; false: enough for now, `writable` will be called. */
 bool exchange_write(struct exchange *x, const void *data, size_t len);
-/* Moves up to `max` bytes from a pipe without copying; as read(): > 0, 0 at its end, -EAGAIN (the
- * pipe is empty: watch it), -EBUSY (the client is slow: `writable` is called), -errno. SIGPIPE must
- * be ignored. */
-ssize_t exchange_splice(struct exchange *x, int pipe_fd, size_t max);
 size_t exchange_waiting(const struct exchange *x); /* bytes that the client has not taken yet */
 void exchange_end(struct exchange *x);             /* complete */
 void exchange_abort(
@@ -170,8 +153,8 @@ void exchange_abort(
  * called where the server itself had to answer (a body that is too long, too slow or malformed, too
  * many streams). Both are called from the loop, never from within another call of this header.
  *
- * Without `gone`: who is reading the body hears of it by `done` (exchange_read_stream) or not at
- * all, and the exchange is freed. Everybody else may go on as if nothing had happened: what is
+ * Without `gone`: a handler that reads the body hears of it by `done` (exchange_read_stream), and
+ * the exchange is freed. Everybody else may go on as if nothing had happened: what is
  * written goes nowhere, and the exchange is freed when its handler ends it. */
 void exchange_on(struct exchange *x, void (*writable)(void *ctx), void (*gone)(void *ctx),
                  void *ctx);

@@ -88,6 +88,62 @@ Test(call, what_its_key_has_no_room_for_is_refused, .init = begin, .fini = end)
     cr_expect_eq(held(), 0);
 }
 
+/* ---- a body that is too long, or nonsense ---- */
+
+static void body_came(struct call *call, const char *data, size_t len)
+{
+    (void)data;
+    call_text(call, 200, "text/plain", len <= 100 ? "good" : "too much", len <= 100 ? 4 : 8);
+}
+
+static void reads_little(struct call *call)
+{
+    call_body(call, 100, body_came);
+}
+
+static void request_chunk(const char *body, size_t len)
+{
+    char text[2048];
+    int n = snprintf(text, sizeof text,
+                     "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                     "%zx\r\n%.*s\r\n0\r\n\r\n",
+                     len, (int)len, body);
+    cr_assert_eq(send(client, text, (size_t)n, MSG_NOSIGNAL), n);
+    settle();
+}
+
+Test(call, a_body_over_its_limit_is_refused, .init = begin, .fini = end)
+{
+    static void (*const send_body[])(const char *body, size_t len) = {request_bytes, request_chunk};
+    char body[101];
+    memset(body, 'a', sizeof body);
+    handler = reads_little;
+    for (size_t i = 0; i < 2; i++) {
+        client_connect();
+        send_body[i](body, 100);
+        const char *text = answer();
+        cr_expect_not_null(strstr(text, "good"), "control: %s", text);
+        send_body[i](body, 101);
+        text = answer();
+        cr_expect_not_null(strstr(text, "HTTP/1.1 413"), "%s", text);
+    }
+    cr_expect_eq(held(), 0);
+}
+
+Test(call, nonsense_is_answered_and_the_connection_goes_on, .init = begin, .fini = end)
+{
+    static const char *const nonsense[] = {"{", "[1,]", "{\"a\":1,\"a\":2}", "NaN", "{} x", "[]"};
+    handler = reads_json;
+    for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
+        request(nonsense[i]);
+        const char *text = answer();
+        cr_expect_not_null(strstr(text, "HTTP/1.1 400"), "%s: %s", nonsense[i], text);
+    }
+    request("{\"a\":\"b\\n\"}");
+    cr_expect_not_null(strstr(answer(), "good"));
+    cr_expect_eq(held(), 0);
+}
+
 /* ---- a stream of events: one that was sent is gone ---- */
 
 static struct box *watched;
