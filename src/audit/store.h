@@ -117,7 +117,6 @@ bool key_is_revoked(const struct json *row);
 void key_digest(const char *value, char ret[static SHA256_HEX_SIZE]); /* of a row as it is kept */
 /* Could a verb have written this row after that record? */
 bool key_may_follow(const struct key_told *told, const char *value);
-bool key_is_as_told(const struct key_told *told, const char *value);
 /* All rows against all records. *ret_good false: `why` says which is not as it was recorded. */
 int store_keys_check(struct store *s, bool *ret_good, char why[static KEY_WHY_SIZE],
                      struct err *err);

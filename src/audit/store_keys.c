@@ -110,7 +110,7 @@ bool key_may_follow(const struct key_told *told, const char *value)
     return now.revoked || strcmp(told->row, digest) == 0;
 }
 
-bool key_is_as_told(const struct key_told *told, const char *value)
+static bool key_is_as_told(const struct key_told *told, const char *value)
 {
     char digest[SHA256_HEX_SIZE];
     struct rights now;

@@ -361,7 +361,8 @@ static int read_policy(const char *file, struct buf *text, struct err *err)
     return 0;
 }
 
-int policy_options_load(struct policy *p, const char *file, struct err *err)
+/* Lay one policy file over p. */
+static int policy_options_load(struct policy *p, const char *file, struct err *err)
 {
     cleanup_buf struct buf text;
     buf_init(&text, POLICY_FILE_MAX);

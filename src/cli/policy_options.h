@@ -57,5 +57,3 @@ int policy_options_build(const struct policy_options *o, struct policy *ret, str
  * for the current folder, "" for none. */
 void policy_options_notes(const struct policy_options *o, const struct policy *p,
                           const char *project);
-/* Lay one policy file over p. */
-int policy_options_load(struct policy *p, const char *file, struct err *err);

@@ -193,7 +193,8 @@ bool list_has_token(const char *list, const char *token)
     return false;
 }
 
-bool http_header_has_token(const struct http_headers *h, const char *name, const char *token)
+/* Is this word in a comma-separated list of tokens (Connection, Upgrade)? */
+static bool http_header_has_token(const struct http_headers *h, const char *name, const char *token)
 {
     for (size_t i = 0; i < h->count; i++)
         if (!strcasecmp(h->items[i].name, name) && list_has_token(h->items[i].value, token))

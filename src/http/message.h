@@ -43,8 +43,6 @@ void http_header_remove_at(struct http_headers *h, size_t i);
 int http_header_add(struct http_headers *h, const char *name, const char *value, struct err *err);
 /* Another value for the i-th, checked in the same way. */
 int http_header_replace(struct http_headers *h, size_t i, const char *value, struct err *err);
-/* Is this word in a comma-separated list of tokens (Connection, Upgrade)? */
-bool http_header_has_token(const struct http_headers *h, const char *name, const char *token);
 
 enum http_form {
     FORM_ORIGIN,    /* "/path?query" */

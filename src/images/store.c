@@ -115,8 +115,9 @@ int store_write(const struct store *s, const char *folder, const char *name, con
     return r;
 }
 
-int store_read(const struct store *s, const char *folder, const char *name, struct buf *ret,
-               struct err *err)
+/* 0: it is not there. 1: it was read. */
+static int store_read(const struct store *s, const char *folder, const char *name, struct buf *ret,
+                      struct err *err)
 {
     char chunk[16384];
     ssize_t n;

@@ -52,9 +52,6 @@ int store_lock(const struct store *s, bool exclusive, struct err *err);
 
 int store_write(const struct store *s, const char *folder, const char *name, const void *data,
                 size_t len, struct err *err);
-/* 0: it is not there. 1: it was read. */
-int store_read(const struct store *s, const char *folder, const char *name, struct buf *ret,
-               struct err *err);
 /* A manifest or config, which must hash to its digest. */
 int store_blob(const struct store *s, const char *digest, struct buf *ret, struct err *err);
 

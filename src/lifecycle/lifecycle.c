@@ -352,7 +352,7 @@ int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struc
         return err_at(err, BOUNDARY_LIFECYCLE);
     const pid_t pids[] = {pid, l->clone_pid};
     struct cgroup_limits limits = limits_without(&l->limits, guard_unattested);
-    if (l->cgroup && cgroup_verify_all(&l->group, &limits, pids, l->clone_pid > 0 ? 2 : 1, err) < 0)
+    if (l->cgroup && cgroup_verify(&l->group, &limits, pids, l->clone_pid > 0 ? 2 : 1, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
     if ((!l->sampler && open_views(l, pid, err) < 0) || make_sampler(l, pid, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);

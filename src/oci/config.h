@@ -136,7 +136,6 @@ int oci_process_parse(const char *text, size_t len, struct json **ret_tree, stru
 /* Of `update --resources`. */
 int oci_resources_parse(const char *text, size_t len, struct json **ret_tree,
                         struct oci_resources *ret, struct err *err);
-int oci_process_read(const struct json *j, struct oci_process *ret, struct err *err);
 int oci_resources_read(const struct json *j, struct oci_resources *ret, struct err *err);
 int oci_mount_read(const struct json *j, struct oci_mount *ret, struct err *err);
 int oci_linux_read(const struct json *j, struct oci_config *ret, struct err *err);

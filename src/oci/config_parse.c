@@ -124,7 +124,7 @@ static int check_env(const struct json *env, struct err *err)
     return 0;
 }
 
-int oci_process_read(const struct json *j, struct oci_process *p, struct err *err)
+static int oci_process_read(const struct json *j, struct oci_process *p, struct err *err)
 {
     static const char *const labels[] = {
         "apparmorProfile", "selinuxLabel", "scheduler", "ioPriority",

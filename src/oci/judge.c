@@ -310,7 +310,8 @@ bool oci_text_in(const struct json *list, const char *text)
     return false;
 }
 
-int oci_judge_cgroup(const char *path, struct err *err)
+/* A group that is named by a path below the hierarchy's root. */
+static int oci_judge_cgroup(const char *path, struct err *err)
 {
     const char *at = path;
     if (strchr(path, ':')) {

@@ -75,7 +75,5 @@ extern const size_t oci_devices_len;
 /* Of the set of capabilities of the list. */
 extern const uint64_t oci_caps_allowed;
 bool oci_sysctl_allowed(const char *name);
-/* A group that is named by a path below the hierarchy's root. */
-int oci_judge_cgroup(const char *path, struct err *err);
 /* An id that names a folder: letters, digits, "_+-.", not beginning with a dot. */
 int oci_judge_id(const char *id, struct err *err);

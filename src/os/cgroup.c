@@ -53,7 +53,7 @@ int cgroup_plan(const struct cgroup_host *host, const struct cgroup_limits *limi
         return err_set(err, ERR_INTERNAL, "bad cgroup name");
     unsigned want = wanted_controllers(host, limits);
     if (host->version == CGROUP_NONE || (want & ~host->controllers)) {
-        err_set(err, ERR_UNSUPPORTED, "cgroup limits cannot be had: %s", host->why);
+        err_set(err, ERR_UNSUPPORTED, "cgroup limits are not available: %s", host->why);
         return host->how[0] ? err_hint(err, "%s", host->how) : -(int)ERR_UNSUPPORTED;
     }
     ret->version = host->version;
@@ -198,8 +198,8 @@ uint64_t cgroup_memory_spare(const struct cgroup_group *g)
     return bytes;
 }
 
-int cgroup_verify_all(const struct cgroup_group *g, const struct cgroup_limits *limits,
-                      const pid_t *pids, unsigned count, struct err *err)
+int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits,
+                  const pid_t *pids, unsigned count, struct err *err)
 {
     if (g->version == CGROUP_NONE)
         return err_set(err, ERR_ATTEST, "there is no cgroup");
@@ -214,12 +214,6 @@ int cgroup_verify_all(const struct cgroup_group *g, const struct cgroup_limits *
                            g->dir[i]);
     }
     return ops_of(g)->verify(g, limits, err);
-}
-
-int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits, pid_t pid,
-                  struct err *err)
-{
-    return cgroup_verify_all(g, limits, &pid, 1, err);
 }
 
 int cgroup_kill(const struct cgroup_group *g, unsigned deadline_ms, struct err *err)

@@ -37,7 +37,7 @@ struct cgroup_host {
     char how[256];
     bool own_scope; /* v2: the parent is our own group, delegated to us, and we are alone in it */
 };
-/* version is CGROUP_NONE where nothing can be had. Does no writes. */
+/* version is CGROUP_NONE where nothing is available. Does no writes. */
 void cgroup_discover(struct cgroup_host *ret);
 
 /* For a process that will start others: where the service manager has handed its own group over,
@@ -103,11 +103,10 @@ uint64_t cgroup_memory_cache(const struct cgroup_group *g);
  * a disk. 0: none, or not known. */
 uint64_t cgroup_memory_spare(const struct cgroup_group *g);
 
-/* Attest: is `pid` in every one of our groups, and do the limit files read back as written? */
-int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits, pid_t pid,
-                  struct err *err);
-int cgroup_verify_all(const struct cgroup_group *g, const struct cgroup_limits *limits,
-                      const pid_t *pids, unsigned count, struct err *err);
+/* Attest: are all of `pids` in every one of our groups, and do the limit files read back as
+ * written? */
+int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits,
+                  const pid_t *pids, unsigned count, struct err *err);
 
 /* SIGKILL every task in the group. v2: cgroup.kill (or a loop on kernels before 5.14); v1: a loop
  * over `tasks` until it stays empty. Bounded: gives up after `deadline_ms`. */

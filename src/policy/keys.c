@@ -79,7 +79,8 @@ bool section_exists(const char *section)
     return false;
 }
 
-const char *key_at(const char *section, size_t i)
+/* The i-th key of a section ("" is the top of the document), NULL after the last. */
+static const char *key_at(const char *section, size_t i)
 {
     for (enum policy_field id = 0; id < FIELD_COUNT; id++) {
         if (field_in_section(id, section) && i-- == 0)

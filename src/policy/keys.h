@@ -7,8 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The i-th key of a section ("" is the top of the document), NULL after the last. */
-const char *key_at(const char *section, size_t i);
 bool section_exists(const char *section);
 /* Sets err: which keys there are, and the one that was probably meant. */
 int key_unknown(const char *section, const char *key, struct err *err);

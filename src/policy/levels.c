@@ -45,7 +45,7 @@ static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     [FIELD_SAMPLING] = {SAMPLING_ACCEPT, SAMPLING_AUTO, SAMPLING_AUTO, SAMPLING_REFUSE},
 };
 
-uint64_t level_number(enum level level, enum policy_field id)
+static uint64_t level_number(enum level level, enum policy_field id)
 {
     return numbers[id][level];
 }
@@ -67,7 +67,8 @@ static const char *default_string(enum policy_field id)
     return id == FIELD_ROOT ? "host" : NULL;
 }
 
-bool level_same_for_all(enum policy_field id)
+/* No level differs from another here. */
+static bool level_same_for_all(enum policy_field id)
 {
     for (int level = 1; level < LEVEL_COUNT; level++) {
         if (numbers[id][level] != numbers[id][0])

@@ -52,7 +52,7 @@ static bool is_change(struct review *r, struct review_change *c)
     return c->content || (!S_ISLNK(c->new.mode) && ((c->old.mode ^ c->new.mode) & 0777));
 }
 
-int review_compare(struct review *r, struct err *err)
+static int review_compare(struct review *r, struct err *err)
 {
     size_t kept = 0;
     int result = 0;

@@ -58,5 +58,3 @@ int review_commit(struct review *r, int staging, const struct review_journal *j,
  * before. */
 void review_undo(struct review *r, int staging, const struct review_journal *j, size_t from,
                  bool *kept);
-/* recover.c */
-int review_clean(struct review *r, const char *staging);

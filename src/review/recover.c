@@ -31,7 +31,7 @@ static int open_staging(const struct review *r, const char *name)
     return fd;
 }
 
-int review_clean(struct review *r, const char *staging)
+static int review_clean(struct review *r, const char *staging)
 {
     cleanup_fd int fd = open_staging(r, staging);
     if (fd < 0)
@@ -202,7 +202,7 @@ static int undo_all(struct review *r, const struct review_journal *j, struct err
                     r->meta.source, j->staging);
 }
 
-/* Nothing is known of the project, but that just now something could not be had. */
+/* The project could not be looked at just now, which says nothing about it. */
 static bool may_succeed_later(const struct err *why)
 {
     return why->code == ERR_MEMORY || (why->code == ERR_SYSTEM && !path_is_absent(why->sys_errno));

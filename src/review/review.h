@@ -114,7 +114,7 @@ struct review {
     uint64_t taken;               /* by files that are new, holes and all */
     char digest[SHA256_HEX_SIZE]; /* of all changes */
     bool running;                 /* the code may still change things */
-    bool live;                    /* set beforehand: by who holds the lock of a running one */
+    bool live;                    /* set beforehand, by the holder of the lock of a running one */
 };
 void review_init(struct review *r);
 void review_done(struct review *r);
@@ -129,7 +129,6 @@ int review_remove(int reviews, const char *id, struct err *err);
 
 /* walk.c, compare.c: fills in the changes. */
 int review_walk(struct review *r, struct err *err);
-int review_compare(struct review *r, struct err *err);
 /* Both, then marks, renames and r->digest, which is over all that is shown. */
 int review_find(struct review *r, struct err *err);
 struct review_change *review_add(struct review *r, const char *path, enum review_kind kind,
@@ -186,8 +185,6 @@ bool review_told(const struct review *r, bool json, bool dry_run, struct buf *ou
 const char *review_kind_word(const struct review_change *c);
 /* A name as diff tools quote it: in double quotes with C escapes where it needs them. */
 void review_name(struct buf *out, const char *prefix, const char *path);
-/* Mode as git writes it. */
-unsigned review_git_mode(uint32_t mode);
 /* The unified diff of one change, without its headings. 1: text was added; 0: it is not text;
  * *added and *removed count lines. */
 int review_hunks(struct review *r, const struct review_change *c, const struct review_change *from,

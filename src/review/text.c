@@ -1,4 +1,5 @@
-/* What was changed, for people and for tools that take patches: a unified diff with git's headings.
+/* The changes of a review as a unified diff with git's headings, for people and for tools that take
+ * patches.
  * Lines that begin with # are brig's own; tools skip them. */
 #include "base/cleanup.h"
 #include "base/utf8.h"
@@ -21,7 +22,8 @@
 #define ALARM  "\033[1;33m"
 #define NORMAL "\033[m"
 
-unsigned review_git_mode(uint32_t mode)
+/* Mode as git writes it. */
+static unsigned review_git_mode(uint32_t mode)
 {
     if (S_ISLNK(mode))
         return 0120000;

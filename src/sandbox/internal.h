@@ -206,7 +206,6 @@ int sandbox_supervise(struct sandbox *s, struct err *err);
 void sandbox_end(struct sandbox *s);
 /* What the pump carried is lost: the run must not look as if all had come. */
 void sandbox_lost_pump(struct sandbox *s, const char *why);
-void sandbox_teardown(struct sandbox *s);
 
 /* egress.c: the run's network, where it has one; each does nothing where it has not. */
 int sandbox_egress_open(struct sandbox *s, struct err *err);

@@ -289,7 +289,7 @@ static void settle_review(struct sandbox *s)
 
 /* Descriptors first: removing takes a few, and a start that was refused for want of them must not
  * leave its folders behind for the same want. */
-void sandbox_teardown(struct sandbox *s)
+static void sandbox_teardown(struct sandbox *s)
 {
     struct err err = ERR_INIT;
     tty_restore();

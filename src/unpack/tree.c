@@ -61,13 +61,6 @@ int tree_init(struct tree *t, int root, bool marks, uint64_t most, struct err *e
     return t->parent < 0 ? err_sys(err, "open the folder to unpack to") : 0;
 }
 
-void tree_done(struct tree *t)
-{
-    if (t->parent >= 0)
-        close(t->parent);
-    *t = (struct tree){.parent = -1};
-}
-
 int tree_count(struct tree *t, struct err *err)
 {
     if (t->entries < t->most) {

@@ -44,7 +44,6 @@ struct tree {
 };
 
 int tree_init(struct tree *t, int root, bool marks, uint64_t most, struct err *err);
-void tree_done(struct tree *t);
 /* A name as it stands in an archive, without "./" and doubled slashes; "" is the root itself.
  * Refuses absolute names, "..", and what is too deep or too long. */
 int tree_name(const char *name, char ret[static UNPACK_NAME_MAX], struct err *err);

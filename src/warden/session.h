@@ -151,8 +151,6 @@ void warden_event(struct warden *w, const char *text, size_t len);
 void warden_stats(struct warden *w, uint32_t request, const char *text, size_t len);
 /* oom: it was killed because the sandbox ran out of memory. */
 void warden_exited(struct warden *w, pid_t pid, int status, bool oom);
-/* NULL: it was no JSON object, and the front was told. */
-struct json *warden_text(struct warden *w, const struct wire_msg *msg);
 
 /* ask.c */
 int ask_signal(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
@@ -219,7 +217,6 @@ void rules_settle(struct warden *w, uint32_t request);
 
 /* watch.c */
 void watch_start(struct warden *w); /* the code may run from now on */
-void watch_now(struct warden *w);
 /* It stands from now on because each task was sent SIGSTOP, or it does not. */
 void watch_pause(struct warden *w, bool stopped);
 /* At an end for other reasons: kills for want of memory since the last look are told, and are not

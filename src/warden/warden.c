@@ -169,7 +169,7 @@ static void tell_end(struct warden *w)
 
 /* ---- from the front ---- */
 
-struct json *warden_text(struct warden *w, const struct wire_msg *msg)
+static struct json *warden_text(struct warden *w, const struct wire_msg *msg)
 {
     struct json *root = NULL;
     struct err err = ERR_INIT;

@@ -1,4 +1,4 @@
-/* What the warden sees of the code: refused calls, the network, usage, limits. */
+/* What the warden watches while the code runs: refused calls, the network, usage, limits. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/container.h"
@@ -189,7 +189,7 @@ static bool stands_still(struct warden *w)
     return !w->stopped || used < w->stopped_cpu + LIFECYCLE_STILL_USEC;
 }
 
-void watch_now(struct warden *w)
+static void watch_now(struct warden *w)
 {
     if (w->over)
         return;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-void random_fill(void *out, size_t len)
+/* Ends the process if the kernel has none to give: an id that can be guessed is worse. */
+static void random_fill(void *out, size_t len)
 {
     char *at = out;
     while (len > 0) {

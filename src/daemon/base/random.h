@@ -4,8 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ends the process if the kernel has none to give: an id that can be guessed is worse. */
-void random_fill(void *out, size_t len);
 /* `len` lower-case letters and digits, and a NUL. */
 void random_id(char *out, size_t len);
 /* 43 characters of base64url, 256 bits, and a NUL. */

@@ -81,7 +81,8 @@ static void process_free(struct trash *t)
     free(p);
 }
 
-void process_free_later(struct process *p)
+/* Takes it out of its list as well. */
+static void process_free_later(struct process *p)
 {
     struct box *b = p->box;
     struct process **at = &b->processes;

@@ -74,8 +74,7 @@ struct process {
     uint64_t log_lost;
 };
 
-void process_free_later(struct process *p); /* unlinks it */
-void process_finish(struct process *p);     /* if it is time */
+void process_finish(struct process *p); /* if it is time */
 void process_log_add(struct process *p, const char *data, size_t len);
 void process_log_free(struct process *p);
 /* process_io.c */
@@ -86,7 +85,6 @@ void process_io_exited(struct process *p);
 /* Is there more that was written before its end? To be asked at the end of each grace. */
 bool process_io_owes(struct process *p);
 void process_io_close(struct process *p);
-void process_stream_close(struct process_stream *s);
 void process_fds_closed(struct process *p, unsigned count);
 void process_input_done(struct process *p); /* stdin is closed: who waits is told */
 

@@ -41,7 +41,7 @@ static void deliver(struct process *p, int stream, const char *data, size_t len)
     }
 }
 
-void process_stream_close(struct process_stream *s)
+static void process_stream_close(struct process_stream *s)
 {
     if (s->io.fd < 0)
         return;

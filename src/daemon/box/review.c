@@ -20,7 +20,8 @@ struct reviewing {
     struct hold hold;
 };
 
-bool review_offered(const struct box *b)
+/* Is there anything to review? */
+static bool review_offered(const struct box *b)
 {
     return b->info.project != NULL;
 }

@@ -23,5 +23,3 @@ void review_take(struct box *b, const struct key *by, const struct json *request
                  void *ctx);
 /* Forgets what was changed; the sandbox must not go on with it, so that it is ended. */
 void review_drop(struct box *b, const struct key *by, review_fn *fn, void *ctx);
-/* Is there anything to review? */
-bool review_offered(const struct box *b);

@@ -60,7 +60,6 @@ struct command_rules {
 };
 /* The members "commands" and "roots", in the place of what was there. */
 int command_rules_read(struct command_rules *r, const struct json *json, struct err *err);
-void command_rules_done(struct command_rules *r);
 void command_rules_free(struct command_rules *r); /* takes NULL */
 
 struct tmpl {

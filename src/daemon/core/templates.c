@@ -58,7 +58,7 @@ size_t core_templates(struct core *c, void (*fn)(void *ctx, const struct templat
     return count;
 }
 
-void command_rules_done(struct command_rules *r)
+static void command_rules_done(struct command_rules *r)
 {
     for (size_t i = 0; i < r->root_count; i++)
         free(r->roots[i]);

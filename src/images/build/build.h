@@ -30,7 +30,6 @@ int edit_copy(struct edit *to, const struct edit *from, struct err *err);
 void edit_done(struct edit *e);
 const char *edit_variable(const struct edit *e, const char *name);
 int edit_set(struct words *list, const char *name, const char *value, struct err *err);
-int edit_text(char **slot, const char *text, struct err *err);
 /* ENV, WORKDIR, USER, ENTRYPOINT, CMD, LABEL, EXPOSE, VOLUME, STOPSIGNAL, SHELL. 0: it is another
  * one. `find` knows the variables. */
 int edit_apply(struct edit *e, const struct instruction *i, char escape, docker_find *find,

@@ -16,7 +16,7 @@ static int take_all(struct words *w, const char *const *items, size_t count, str
     return 0;
 }
 
-int edit_text(char **slot, const char *text, struct err *err)
+static int edit_text(char **slot, const char *text, struct err *err)
 {
     char *copy = text ? strdup(text) : NULL;
     if (text && !copy)

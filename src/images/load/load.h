@@ -46,9 +46,6 @@ struct push_request {
 /* `name` is what it is called there, `ret` the digest of the manifest that the registry has. */
 int push_image(const struct push_request *request, char name[static REFERENCE_SIZE],
                char ret[static DIGEST_SIZE], struct err *err);
-/* The files of a layer of the store as an archive, in the folder `to` under its digest; `name` is
- * what it is called while it is written. */
-int layer_pack(int layer, int to, const char *name, struct descriptor *ret, struct err *err);
 
 /* ---- from_host.c ---- */
 

@@ -215,7 +215,9 @@ static int pack_tree(int tree, struct tar *t, struct err *err)
     return walk_folder(&p, tree, put_entry, err);
 }
 
-int layer_pack(int layer, int to, const char *name, struct descriptor *ret, struct err *err)
+/* The files of a layer of the store as an archive, in the folder `to` under its digest; `name` is
+ * what it is called while it is written. */
+static int layer_pack(int layer, int to, const char *name, struct descriptor *ret, struct err *err)
 {
     struct tar t;
     cleanup_fd int tree = openat(layer, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

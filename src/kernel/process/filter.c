@@ -13,7 +13,7 @@
 /* A rule whose condition the options already answer needs no argument check: such calls are either
  * in the kernel's table of always-allowed numbers, where the filter costs nothing, or refused at
  * once. */
-filter_target filter_resolve(enum filter_rule rule, const struct filter_options *o)
+static filter_target filter_resolve(enum filter_rule rule, const struct filter_options *o)
 {
     bool contained = o->isolated_pids || o->scoped_signals; /* no signal can leave */
     bool own_files = o->own_view || o->own_uid; /* every file it owns is the sandbox's */

@@ -169,7 +169,6 @@ uint32_t filter_return(enum filter_verdict verdict, const struct filter_options 
 typedef unsigned filter_target;
 #define TARGET_CHECK(rule) ((filter_target)VERDICT_COUNT + (rule))
 #define TARGET_COUNT       TARGET_CHECK(RULE_COUNT)
-filter_target filter_resolve(enum filter_rule rule, const struct filter_options *options);
 
 /* An argument check: a short piece of program, written forwards with symbolic ends. */
 #define CHECK_MAX_STEPS  56

@@ -61,7 +61,6 @@ enum command_shape redirect_shape_of(const struct shell_script *s, const struct 
                                      const struct command_line *l);
 /* A path that lies in none of the roots, is one of them, or cannot be known. */
 bool path_is_outside(const struct command_line *l, size_t word);
-bool text_is_outside(const struct command_line *l, const char *path, bool dynamic, bool glob);
 bool path_is_credential(const char *path);
 bool path_is_disk(const char *path);
 bool path_is_startup(const char *path);
@@ -82,11 +81,6 @@ static inline bool word_is(const char *word, const char *const *list, size_t cou
 #define WORD_IS(word, ...)                                                                         \
     word_is(word, (const char *const[]){__VA_ARGS__},                                              \
             sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
-/* Has it an option with this letter in a cluster, or this long name? Up to `--`. */
-bool line_has_option(const struct command_line *l, char letter, const char *name);
-/* "npm publish": the program, and the first words after it that are no options. */
-bool line_says(const struct command_line *l, const char *words);
-bool line_is_download(const struct command_line *l);
 
 /* The section of a policy document; r->at is where the mistake is. */
 int policy_read_commands(struct policy *p, struct item_reader *r, const struct json *section);

@@ -92,7 +92,7 @@ static bool starts_outside(const struct command_line *l)
     return l->at && l->at->cwd && absolute_place(l->at, l->at->cwd) == PLACE_OUTSIDE;
 }
 
-bool text_is_outside(const struct command_line *l, const char *path, bool dynamic, bool glob)
+static bool text_is_outside(const struct command_line *l, const char *path, bool dynamic, bool glob)
 {
     bool temporary = false;
     const char *rest = dynamic ? known_variable(path, &temporary) : NULL;

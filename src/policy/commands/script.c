@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-bool line_is_download(const struct command_line *l)
+static bool line_is_download(const struct command_line *l)
 {
     const char *program = l->argc ? command_program(l->argv[0]) : "";
     return WORD_IS(program, "curl", "wget", "fetch", "aria2c", "http", "https", "xh", "lynx", "nc",

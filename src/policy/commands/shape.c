@@ -36,7 +36,7 @@ const char *command_shape_text(enum command_shape shape)
 
 /* ---- looking at words ---- */
 
-bool line_has_option(const struct command_line *l, char letter, const char *name)
+static bool line_has_option(const struct command_line *l, char letter, const char *name)
 {
     for (size_t i = 1; i < l->argc; i++) {
         const char *w = l->argv[i];
@@ -60,7 +60,8 @@ static bool is_option(const struct command_line *l, size_t i)
     return l->argv[i][0] == '-' && l->argv[i][1];
 }
 
-bool line_says(const struct command_line *l, const char *words)
+/* "npm publish": the program, and the first words after it that are no options. */
+static bool line_says(const struct command_line *l, const char *words)
 {
     size_t i = 0;
     while (*words) {

@@ -59,7 +59,6 @@ int rule_make_text(struct egress_rule *r, struct err *err);
 int rule_share_budget(struct egress_rule *r, const struct egress_rule *of, struct err *err);
 /* Takes what is in r, also on failure. */
 int rule_insert(struct egress *e, struct egress_rule *r, struct err *err);
-int rule_compare(const struct egress_rule *a, const struct egress_rule *b);
 bool pattern_equal(const struct host_pattern *a, const struct host_pattern *b);
 /* Everything that b matches, a matches too. */
 bool pattern_covers(const struct host_pattern *a, const struct host_pattern *b);

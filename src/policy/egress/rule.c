@@ -160,7 +160,7 @@ static int compare_hosts(const struct host_pattern *a, const struct host_pattern
     return strcmp(a->host.text, b->host.text);
 }
 
-int rule_compare(const struct egress_rule *a, const struct egress_rule *b)
+static int rule_compare(const struct egress_rule *a, const struct egress_rule *b)
 {
     int r = compare_hosts(&a->host, &b->host);
     if (r)

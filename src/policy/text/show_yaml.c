@@ -56,7 +56,7 @@ static bool is_measure(const char *text)
 }
 
 /* Plain only where no reader could take it for anything but this text. */
-void show_yaml_text(const char *text, struct buf *out)
+static void show_yaml_text(const char *text, struct buf *out)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_/";
     static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/.-";

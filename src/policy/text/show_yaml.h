@@ -4,9 +4,6 @@
 #include "base/json.h"
 #include "policy/policy.h"
 
-/* A text as a value, in quotes where some reader could take it for anything else. */
-void show_yaml_text(const char *text, struct buf *out);
-
 /* What stands in the text, and what is said about it. A section is "" at the top. */
 struct yaml_notes {
     bool (*keep)(void *ctx, const char *section, const char *key, const struct json *value);

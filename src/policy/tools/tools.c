@@ -180,8 +180,9 @@ int tools_insert(struct tools *t, struct tool_rule *r, struct err *err)
     return n;
 }
 
-int tools_add(struct tools *t, enum tool_verdict verdict, const char *spec,
-              const struct origin *origin, struct err *err)
+/* "NAME" or "NAME:ARGUMENT=PATTERN". */
+static int tools_add(struct tools *t, enum tool_verdict verdict, const char *spec,
+                     const struct origin *origin, struct err *err)
 {
     struct tool_rule r = {.verdict = verdict, .origin = *origin};
     int n = tool_rule_parse(&r, spec, err);

@@ -72,10 +72,6 @@ struct tool_decision tools_decide(const struct tools *t, const char *name,
 /* Is there any call of this tool that is not denied? */
 bool tools_shows(const struct tools *t, const char *name);
 
-/* "NAME" or "NAME:ARGUMENT=PATTERN". */
-int tools_add(struct tools *t, enum tool_verdict verdict, const char *spec,
-              const struct origin *origin, struct err *err);
-
 /* In patterns of names `*` stands for anything. In patterns of values `*` stops at a slash and `**`
  * does not. `\*` and `\\` stand for themselves. */
 bool tool_name_match(const char *pattern, const char *name);

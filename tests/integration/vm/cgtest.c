@@ -143,17 +143,18 @@ static void test_limits(void)
         return;
     say_took("make", t);
     t = now_us();
-    pid_t pid = start(&g, nap);
+    pid_t pid = start(&g, nap), self = getpid();
     say_took("clone into the group", t);
-    check(pid > 0 && cgroup_verify(&g, &limits, pid, &err) == 0, "born inside, limits hold", &err);
+    check(pid > 0 && cgroup_verify(&g, &limits, &pid, 1, &err) == 0, "born inside, limits hold",
+          &err);
     check(cgroup_attach(&g, pid, &err) == 0, "attach of a member changes nothing", &err);
     struct cgroup_limits other = limits;
     other.cpus_milli = 600;
-    check(cgroup_verify(&g, &other, pid, NULL) < 0, "a wrong CPU limit is noticed", NULL);
+    check(cgroup_verify(&g, &other, &pid, 1, NULL) < 0, "a wrong CPU limit is noticed", NULL);
     other = limits;
     other.memory = MIB;
-    check(cgroup_verify(&g, &other, pid, NULL) < 0, "a wrong memory limit is noticed", NULL);
-    check(cgroup_verify(&g, &limits, getpid(), NULL) < 0, "a stranger is noticed", NULL);
+    check(cgroup_verify(&g, &other, &pid, 1, NULL) < 0, "a wrong memory limit is noticed", NULL);
+    check(cgroup_verify(&g, &limits, &self, 1, NULL) < 0, "a stranger is noticed", NULL);
     struct cgroup_usage u;
     t = now_us();
     cgroup_usage(&g, &u);
@@ -177,8 +178,8 @@ static void test_attach(void)
     pid_t pid = fork();
     if (pid == 0)
         nap();
-    check(cgroup_verify(&g, &limits, pid, NULL) < 0, "control: not inside yet", NULL);
-    check(cgroup_attach(&g, pid, &err) == 0 && cgroup_verify(&g, &limits, pid, &err) == 0,
+    check(cgroup_verify(&g, &limits, &pid, 1, NULL) < 0, "control: not inside yet", NULL);
+    check(cgroup_attach(&g, pid, &err) == 0 && cgroup_verify(&g, &limits, &pid, 1, &err) == 0,
           "attach moves a process", &err);
     finish(&g, "removed after attach");
     reap(pid);
@@ -316,7 +317,7 @@ static void test_none(void)
     struct err err = ERR_INIT;
     cgroup_discover(&host);
     printf("# %s: why '%s', how '%s'\n", role, host.why, host.how);
-    check(host.version == CGROUP_NONE, "nothing can be had", NULL);
+    check(host.version == CGROUP_NONE, "nothing is available", NULL);
     check(strlen(host.why) > 10 && strlen(host.how) > 10, "the way out is explained", NULL);
     check(cgroup_plan(&host, &limits, "none", &g, &err) < 0 && err.code == ERR_UNSUPPORTED,
           "a plan is refused", NULL);
@@ -337,7 +338,8 @@ static void test_scope(const char *own)
     if (!make(&g, &limits, "scoped"))
         return;
     pid_t pid = start(&g, nap);
-    check(pid > 0 && cgroup_verify(&g, &limits, pid, &err) == 0, "limits hold in the scope", &err);
+    check(pid > 0 && cgroup_verify(&g, &limits, &pid, 1, &err) == 0, "limits hold in the scope",
+          &err);
     finish(&g, "removed from the scope");
     reap(pid);
     cgroup_discover(&host);
