@@ -39,9 +39,8 @@ static void tell_fail(uint32_t request, const struct err *err)
 
 static void tell_done(uint32_t request, const char *until)
 {
-    char text[PAIR_DATE_SIZE + 32];
-    int n = snprintf(text, sizeof text, "{\"until\":\"%s\"}", until);
-    wire_send(FD_LAUNCHER, WIRE_DONE, request, 0, text, (size_t)n, NULL, 0);
+    const char *text = JSON_SMALL(JSON_TEXT("until", until));
+    wire_send(FD_LAUNCHER, WIRE_DONE, request, 0, text, strlen(text), NULL, 0);
 }
 
 static int use_pair(const struct wire_msg *m, const struct json *root, struct err *err)

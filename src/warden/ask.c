@@ -235,11 +235,10 @@ int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json 
 
 static void tell_frozen(struct warden *w, uint32_t request, bool freeze, const char *by)
 {
-    char text[64];
-    int len = snprintf(text, sizeof text, "{\"by\":\"%s\"}", by);
+    const char *text = JSON_SMALL(JSON_TEXT("by", by));
     w->frozen = freeze;
     watch_pause(w, freeze && strcmp(by, "cgroup") != 0);
-    warden_done(w, request, freeze, text, (size_t)len, NULL, 0);
+    warden_done(w, request, freeze, text, strlen(text), NULL, 0);
 }
 
 /* The v1 freezer is not used: what is frozen there cannot be killed, and a sandbox must die with

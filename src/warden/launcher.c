@@ -148,9 +148,8 @@ static void tell_templates(struct launcher *l)
 static void tell_id(struct launcher *l, enum wire_type type, uint32_t request, int64_t value,
                     const char *id, int fd)
 {
-    char text[96];
-    int len = snprintf(text, sizeof text, "{\"id\":\"%s\",\"status\":%d}", id, (int)value);
-    tell(l, type, request, value, text, (size_t)len, fd);
+    const char *text = JSON_SMALL(JSON_TEXT("id", id), JSON_NUMBER("status", value));
+    tell(l, type, request, value, text, strlen(text), fd);
 }
 
 /* ---- wardens ---- */

@@ -67,8 +67,8 @@ int call_send(struct call *call, const void *data, size_t len, struct err *err);
 int call_head(struct call *call, struct err *err);
 /* The next piece of the body: > 0; 0 at its end. Blocks, unless there is something already. */
 ssize_t call_read(struct call *call, const char **ret, struct err *err);
-/* The same for who polls call->fd: a piece of what is already here, or 0; then call->done tells
- * whether that was the end. call_fill receives once. */
+/* The same for a caller that polls call->fd itself: a piece of what is already here, or 0; then
+ * call->done tells whether that was the end. call_fill receives once. */
 ssize_t call_take(struct call *call, const char **ret, struct err *err);
 int call_fill(struct call *call, struct err *err);
 void call_done(struct call *call);
@@ -89,5 +89,7 @@ void client_encode(struct buf *out, const char *text);
 int client_find(const struct client *c, const char *text, char ret[static 64], struct err *err);
 bool client_id_good(const char *text);
 
+/* {"process":{"pid":PID}, and whatever the caller writes behind it: a request about a process. */
+void process_begin(struct json_writer *w, struct buf *out, int64_t pid);
 /* A member as a whole number, a fraction cut off; or what stands for "not there". */
 int64_t member_int(const struct json *j, const char *name, int64_t missing);

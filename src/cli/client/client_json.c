@@ -18,6 +18,15 @@ int64_t member_int(const struct json *j, const char *name, int64_t missing)
                                             : missing;
 }
 
+void process_begin(struct json_writer *w, struct buf *out, int64_t pid)
+{
+    jw_init(w, out, false);
+    jw_object_begin(w);
+    jw_kv_object(w, "process");
+    jw_kv_int(w, "pid", pid);
+    jw_object_end(w);
+}
+
 /* `token`: of the next page, or empty. */
 static int whole_answer(const struct client *c, const struct ask *ask, struct buf *ret,
                         char token[static TOKEN_SIZE], struct err *err)

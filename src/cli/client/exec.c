@@ -165,47 +165,59 @@ static void write_start(const struct exec_verb *v, struct buf *out)
     jw_object_end(&w);
 }
 
-/* One more request about the process that runs. */
-static int tell(struct exec_verb *v, const char *method, const char *member, const char *json,
-                struct err *err)
+/* One more request about the process that runs: begun, filled, sent. */
+struct told {
+    struct buf body;
+    struct json_writer w;
+};
+
+static void tell_begin(const struct exec_verb *v, struct told *t)
+{
+    buf_init(&t->body, 1u << 20);
+    process_begin(&t->w, &t->body, v->pid);
+}
+
+static int tell(struct exec_verb *v, struct told *t, const char *method, struct err *err)
 {
     char path[64];
     cleanup_json struct json *none = NULL;
-    cleanup_buf struct buf body = {0};
+    jw_object_end(&t->w);
     snprintf(path, sizeof path, "/process.Process/%s", method);
-    buf_init(&body, 1u << 20);
-    buf_fmt(&body, "{\"process\":{\"pid\":%lld}", (long long)v->pid);
-    if (member)
-        buf_fmt(&body, ",\"%s\":%s", member, json);
-    buf_chr(&body, '}');
     struct ask ask = {.method = "POST",
                       .path = path,
                       .box = v->id,
-                      .body = buf_text(&body),
-                      .body_len = body.len};
-    return client_json(&v->boxes.client, &ask, &none, err);
+                      .body = buf_text(&t->body),
+                      .body_len = t->body.len};
+    int r = client_json(&v->boxes.client, &ask, &none, err);
+    buf_done(&t->body);
+    return r;
 }
 
 static void on_input(struct exec_verb *v)
 {
     char block[32768];
     struct err err = ERR_INIT;
-    cleanup_buf struct buf json = {0};
+    struct told t;
+    cleanup_buf struct buf text = {0};
     ssize_t n = read(v->stdin_fd, block, sizeof block);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
-    if (n <= 0) {
+    if (n <= 0)
         v->stdin_fd = -1;
-        if (!v->tty)
-            tell(v, "CloseStdin", NULL, NULL, &err);
+    if (n <= 0 && v->tty)
+        return;
+    tell_begin(v, &t);
+    if (n <= 0) {
+        tell(v, &t, "CloseStdin", &err);
         return;
     }
-    buf_init(&json, 1u << 20);
-    buf_fmt(&json, "{\"%s\":\"", v->tty ? "pty" : "stdin");
-    base64_encode(block, (size_t)n, &json);
-    buf_str(&json, "\"}");
+    buf_init(&text, 1u << 20);
+    base64_encode(block, (size_t)n, &text);
+    jw_kv_object(&t.w, "input");
+    jw_kv_string(&t.w, v->tty ? "pty" : "stdin", buf_text(&text));
+    jw_object_end(&t.w);
     /* A process that is gone, or does not read any more, is told by the stream. */
-    if (tell(v, "SendInput", "input", buf_text(&json), &err) < 0)
+    if (tell(v, &t, "SendInput", &err) < 0)
         v->stdin_fd = -1;
 }
 
@@ -213,27 +225,25 @@ static void on_signals(struct exec_verb *v)
 {
     struct signalfd_siginfo info;
     struct err err = ERR_INIT;
+    struct told t;
     while (read(v->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGWINCH) {
-            cleanup_buf struct buf json = {0};
-            struct json_writer w;
-            buf_init(&json, 256);
-            jw_init(&w, &json, false);
-            jw_object_begin(&w);
-            write_size(&w);
-            jw_object_end(&w);
-            /* {"pty":{…}} without its outer braces is the member */
-            if (v->tty && v->pid)
-                tell(v, "Update", "pty", strchr(buf_text(&json) + 1, '{'), &err);
+            if (v->tty && v->pid) {
+                tell_begin(v, &t);
+                write_size(&t.w);
+                tell(v, &t, "Update", &err);
+            }
             continue;
         }
         /* The first asks, the second insists, the third does not wait for the daemon. */
         v->stops++;
-        if (v->pid && v->stops <= 2)
-            tell(v, "SendSignal", "signal",
-                 v->stops == 1 ? "\"SIGNAL_SIGTERM\"" : "\"SIGNAL_SIGKILL\"", &err);
-        else
+        if (v->pid && v->stops <= 2) {
+            tell_begin(v, &t);
+            jw_kv_string(&t.w, "signal", v->stops == 1 ? "SIGNAL_SIGTERM" : "SIGNAL_SIGKILL");
+            tell(v, &t, "SendSignal", &err);
+        } else {
             v->over = true;
+        }
         v->status = 128 + (int)info.ssi_signo;
     }
 }

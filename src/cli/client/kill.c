@@ -38,16 +38,20 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
 static int send_signal(struct boxes *b, const char *id, int64_t pid, struct err *err)
 {
     const struct kill_verb *k = b->ctx;
-    char body[128];
+    char signal[64];
     cleanup_json struct json *none = NULL;
-    int len =
-        snprintf(body, sizeof body, "{\"process\":{\"pid\":%lld},\"signal\":\"SIGNAL_SIG%s\"}",
-                 (long long)pid, k->signal ? k->signal : "KILL");
+    cleanup_buf struct buf body = {0};
+    struct json_writer w;
+    snprintf(signal, sizeof signal, "SIGNAL_SIG%s", k->signal ? k->signal : "KILL");
+    buf_init(&body, 1024);
+    process_begin(&w, &body, pid);
+    jw_kv_string(&w, "signal", signal);
+    jw_object_end(&w);
     struct ask ask = {.method = "POST",
                       .path = "/process.Process/SendSignal",
                       .box = id,
-                      .body = body,
-                      .body_len = (size_t)len};
+                      .body = buf_text(&body),
+                      .body_len = body.len};
     return client_json(&b->client, &ask, &none, err);
 }
 

@@ -193,7 +193,6 @@ static void receipt_found(void *ctx, const char *json, size_t len, const struct 
 
 static void get_receipt(struct call *call)
 {
-    char question[96];
     const char *id = call->params.value[0];
     if (!box_id_valid(id)) {
         call_fail(call, 400, "a sandbox id is %d letters and digits", BOX_ID_LEN);
@@ -203,10 +202,10 @@ static void get_receipt(struct call *call)
         call_fail(call, 409, "sandbox %s has not ended: its receipt is made at its end", id);
         return;
     }
-    snprintf(question, sizeof(question), "{\"what\":\"receipt\",\"box\":\"%s\"}", id);
     call_watch(call);
     call_wait(call);
-    core_query(call->core, question, receipt_found, call);
+    core_query(call->core, JSON_SMALL(JSON_TEXT("what", "receipt"), JSON_TEXT("box", id)),
+               receipt_found, call);
 }
 
 /* ---- GET /sandboxes/{id}/logs?format=text ---- */
