@@ -1,17 +1,14 @@
 """The escape tests that need a network: brig inside the lab, scripts inside brig, and the search for secrets."""
 
 import base64
-import dataclasses
 import json
 import os
 import secrets
-import subprocess
 import urllib.parse
 
 import pytest
 
-import netlab
-from escapelib import PLACE, TIERS, USER_ID, Cell, finish
+from escapelib import PLACE, TIERS, USER_ID, Cell
 
 NO_LAB = "the lab's namespaces need root" if os.getuid() != 0 else None
 needs_lab = pytest.mark.skipif(NO_LAB is not None, reason=str(NO_LAB))

@@ -13,12 +13,11 @@ import time
 import pytest
 
 import hostview
-from escapelib import PLACE, REFUSED, USER_ID, end_tree, finish, told
-from lablib import (LAB_ONE_EACH, LAB_TIERS, LabCell, control_script, current, find_secret, lab_cells, memory_of, new_secret,
-                    policy, script_text, secret_file)
-from netlab import API, API6, EVIL, EVIL6, OTHER
-from netlab.recorder import REFLECTIONS, b64
-from test_network_paths import WEB, proxy_of
+from escapelib import PLACE, REFUSED, USER_ID, end_tree, told
+from lablib import LAB_ONE_EACH, current, find_secret, lab_cells, memory_of, new_secret, policy, script_text, secret_file
+from netlab import API
+from netlab.recorder import REFLECTIONS
+from test_network_paths import proxy_of
 
 ORIGIN = "https://api.lab.test"
 

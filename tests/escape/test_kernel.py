@@ -3,7 +3,6 @@ test_setup.py."""
 
 import fcntl
 import os
-import pathlib
 import pty
 import re
 import select

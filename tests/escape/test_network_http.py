@@ -3,17 +3,15 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import time
 
 import pytest
 
 import hostview
-from escapelib import PLACE, REFUSED, end_tree, finish
-from lablib import (LAB_ONE_EACH, LAB_TIERS, control_script, current, find_secret, lab_cells, memory_of, policy,
-                    script_text)
-from netlab import API, API6, BAD_TLS, EVIL, EVIL6, NGINX, OTHER
+from escapelib import PLACE, REFUSED, end_tree
+from lablib import LAB_ONE_EACH, control_script, current, lab_cells, policy, script_text
+from netlab import API, BAD_TLS, EVIL, EVIL6
 from netlab.recorder import b64
 from test_network_paths import ALLOW, MANY, WEB, proxy_of
 
@@ -330,12 +328,6 @@ SMUGGLE = {
     "version": "GET / HTTP/1.2\r\nHost: H\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: H\r\n\r\n",
     "http2 preface": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: H\r\n\r\n",
 }
-# Well-formed, and the smuggled text is in the body: it stays in the body.
-CARRIED = {
-    "in a length": "POST /fine HTTP/1.1\r\nHost: H\r\nContent-Length: 37\r\nConnection: close\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: none\r\n\r\n"[:-2],
-    "in a chunk": "POST /fine HTTP/1.1\r\nHost: H\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n25\r\nGET /smuggled HTTP/1.1\r\nHost: none\r\n\r\n0\r\n\r\n"[:-2] + "\r\n",
-}
-
 SEND_SMUGGLE = r"""
 for name, text in json.load(open(sys.argv[1])).items():
     plain = text.replace("Host: H", "Host: api.lab.test")

@@ -4,7 +4,6 @@ The oracle is the lab: sinks on everything private, a look at every packet, and 
 
 import json
 import os
-import re
 import secrets
 import signal
 import socket
@@ -14,9 +13,8 @@ import threading
 import hostview
 import netlab
 from escapelib import PLACE, REFUSED, end_tree, finish, told
-from lablib import (LAB_CONTAINERS, LAB_ONE_EACH, LAB_TIERS, LabCell, control_script, current, lab_cells, needs_lab,
-                    policy, script_text)
-from netlab import API, API6, EVIL, METADATA, OTHER, PRIVATE, PUBLIC_SINKS, RESOLVER
+from lablib import LAB_ONE_EACH, LAB_TIERS, control_script, current, lab_cells, script_text
+from netlab import API, API6, EVIL, METADATA, PRIVATE, PUBLIC_SINKS, RESOLVER
 
 ALLOW = ["--allow", "api.lab.test"]
 EVERYWHERE = [*METADATA, *PRIVATE, *PUBLIC_SINKS, RESOLVER]

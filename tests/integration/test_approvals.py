@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from helpers import IS_ROOT, PUBLIC, end, wait_for
-from labcaller import LabCaller, policy_file, state_folder
+from labcaller import policy_file
 from test_terminal import Terminal
 from users import claim_user
 

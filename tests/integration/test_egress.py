@@ -13,7 +13,6 @@ import pytest
 import labcaller
 import netlab
 from form import FULL
-from helpers import TIERS
 from labcaller import LabCaller, build_programs, policy_file
 
 BIG = ["--sampling", "accept", "-m", "2G", "--pids", "512", "--timeout", "15m", "--disk", "256M", "--output", "4M"]

@@ -4,12 +4,11 @@ import os
 import shutil
 import signal
 import subprocess
-import tarfile
 
 import jsonschema
 import pytest
 
-from helpers import ANY, SANITIZED, TOP, USER, wait_for
+from helpers import ANY, SANITIZED, TOP, wait_for
 from imagelib import ARCH, OCI, Image, Store, base, digest, entry, hardlink, layer, pack, symlink
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static")

@@ -9,10 +9,11 @@ import re
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
+
+from waiting import wait_for
 
 TOP = Path(__file__).resolve().parents[2]
 BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
@@ -57,15 +58,6 @@ def brig(env, *args, **kwargs):
 
 def runs(env):
     return json.loads(brig(env, "net", "--json").stdout)["runs"]
-
-
-def eventually(what):
-    for _ in range(300):
-        found = what()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError("it did not happen")
 
 
 # ---- brig net ----
@@ -124,7 +116,7 @@ def test_the_rules_of_a_running_sandbox_are_replaced(env, server, tier, change, 
     args = [BRIG, "run", "--tier", tier, "--allow", server.rule, "--", "python3", "-c", WAITER, server.url]
     process = subprocess.Popen(args, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "200\n"
-    [run] = eventually(lambda: runs(env))
+    [run] = wait_for(lambda: runs(env))
     assert run["state"] == "running"
     if change:
         options = [server.rule if word == "RULE" else word for word in change]
@@ -141,7 +133,7 @@ def test_a_run_whose_supervisor_was_killed_is_not_running(env, server):
     run = subprocess.Popen([BRIG, "run", "-q", "--allow", server.rule, "--", "sh", "-c", fetch], env=env,
                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        recorded = eventually(lambda: runs(env))[0]
+        recorded = wait_for(lambda: runs(env))[0]
         assert recorded["state"] == "running"
         alive = json.loads(brig(env, "net", recorded["sandbox_id"], "--json").stdout)
         assert alive["state"] == "running"

@@ -19,8 +19,8 @@ import proxylib
 from helpers import IS_ROOT, is_over, status_fields, wait_for
 from netlab import in_namespace
 from netlab.nameserver import NameServer
-from proxylib import (AAAA, BINARY, DNS_TCP, DNS_UDP, PROXY, TRANSPARENT, Failed, Proxy, Server, client_hello, drain,
-                      encode, question, read_answer, receive)
+from proxylib import (AAAA, BINARY, DNS_UDP, PROXY, TRANSPARENT, Failed, Proxy, Server, client_hello, drain, encode,
+                      question, read_answer, receive)
 
 ALERT = bytes([0x15, 3, 3, 0, 2, 2, 49])
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="network namespaces with addresses of our own need root")

@@ -1,5 +1,4 @@
 """Whatever part of a run with a network dies, and whenever: no network remains, nothing is left, leases are given back."""
-import json
 import os
 import random
 import secrets
@@ -14,7 +13,6 @@ import netlab
 import traces
 from form import FULL
 from helpers import PUBLIC, all_pids, below, end, read_stat, wait_for
-from labcaller import LabCaller
 
 try:
     import vaultlib

@@ -18,7 +18,7 @@ import time
 
 import pytest
 from helpers import SANITIZED, wait_for
-from proxylib import PROXY, Proxy, Server, drain, receive
+from proxylib import PROXY, Proxy, Server, drain
 
 HOST = "origin.test"
 

@@ -12,15 +12,9 @@ import pytest
 
 import vaultlib
 from proxylib import Failed, Proxy, Server
+from waiting import wait_for
 
 PLACEHOLDER = "brig_placeholder_" + secrets.token_hex(20)
-
-
-def wait_for(condition, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -139,7 +133,7 @@ def test_a_program_that_hangs_is_killed_with_its_children(origin, tmp_path):
     script = f"sleep 1000 & echo $! $$ >{pids}; wait"
     ok, error = check(f'cmd:sh -c "{script}"', origin, {"PATH": "/usr/bin:/bin"})
     assert not ok and "10 seconds" in error
-    wait_for(lambda: all(gone(int(pid)) for pid in pids.read_text().split()), "the end of both")
+    wait_for(lambda: all(gone(int(pid)) for pid in pids.read_text().split()), what="the end of both")
 
 
 def test_a_start_without_its_value_fails(origin):
@@ -155,9 +149,9 @@ def test_C10_a_value_is_not_used_after_its_time(origin, value, tmp_path):
         assert request(proxy, origin) == 200 and origin.tokens() == [value], "control"
         other = "other-" + value
         path.write_text(other)
-        wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == other, "the new value comes in time")
+        wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == other, what="the new value comes in time")
         path.unlink()
-        wait_for(lambda: request(proxy, origin) != 200, "a value that cannot be renewed ends")
+        wait_for(lambda: request(proxy, origin) != 200, what="a value that cannot be renewed ends")
         sent = len(origin.tokens())
         assert request(proxy, origin) != 200 and len(origin.tokens()) == sent
         proxy.event(reason="credential")
@@ -170,7 +164,7 @@ def test_a_keeper_that_is_killed_takes_the_values_along(origin, value):
         assert request(proxy, origin) == 200, "control"
         keeper, = children(proxy.pid)
         os.kill(keeper, signal.SIGKILL)
-        wait_for(lambda: request(proxy, origin) != 200, "the values are dropped")
+        wait_for(lambda: request(proxy, origin) != 200, what="the values are dropped")
         sent = len(origin.tokens())
         assert request(proxy, origin) != 200 and len(origin.tokens()) == sent
 
@@ -185,7 +179,7 @@ def test_the_keeper_ends_with_the_proxy(origin, value, how):
             proxy.control.close()
         else:
             os.kill(proxy.pid, signal.SIGKILL)
-        wait_for(lambda: gone(keeper), "the keeper ends")
+        wait_for(lambda: gone(keeper), what="the keeper ends")
 
 
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
@@ -198,7 +192,7 @@ def test_signals_of_a_terminal_do_not_end_the_keeper(origin, value, sig, tmp_pat
         os.kill(keeper, sig)
         # What it does after that shows that it has lived through it.
         path.write_text("other-" + value)
-        wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == "other-" + value, "it goes on")
+        wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == "other-" + value, what="it goes on")
         assert children(proxy.pid) == [keeper] and os.getpgid(keeper) != os.getpgid(proxy.pid)
 
 
@@ -294,11 +288,11 @@ def test_a_lease_lives_as_long_as_the_run():
         with vaultlib.Vault(ttl=ttl) as vault, Echo() as origin:
             with proxy_for(vault.source, origin, vault.env) as proxy:
                 assert request(proxy, origin) == 200 and origin.tokens() == vault.passwords[:1]
-                wait_for(lambda: len(vault.renewed) >= 3, "it is renewed again and again", 300)
+                wait_for(lambda: len(vault.renewed) >= 3, 300, "it is renewed again and again")
                 assert len(vault.leases) == 1 and not vault.revoked
                 assert request(proxy, origin) == 200 and set(origin.tokens()) == set(vault.passwords)
                 proxy.end()
-            wait_for(lambda: vault.revoked == vault.leases, "it is revoked at the end")
+            wait_for(lambda: vault.revoked == vault.leases, what="it is revoked at the end")
             assert not vault.held
 
     with_longer_times(check)
@@ -307,29 +301,29 @@ def test_a_lease_lives_as_long_as_the_run():
 def test_near_its_longest_time_a_lease_is_replaced(origin):
     with vaultlib.Vault(ttl=2, longest=3) as vault:
         with proxy_for(vault.source, origin, vault.env) as proxy:
-            wait_for(lambda: len(vault.leases) >= 2, "a new secret comes before the old one ends")
-            wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == vault.passwords[-1], "and is used")
-        wait_for(lambda: not vault.held, "none stays")
+            wait_for(lambda: len(vault.leases) >= 2, what="a new secret comes before the old one ends")
+            wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == vault.passwords[-1], what="and is used")
+        wait_for(lambda: not vault.held, what="none stays")
 
 
 def test_a_lease_that_cannot_be_renewed_is_replaced(origin):
     with vaultlib.Vault(ttl=2, renewable=False) as vault:
         with proxy_for(vault.source, origin, vault.env) as proxy:
-            wait_for(lambda: len(vault.leases) >= 2, "a new secret comes")
-            wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == vault.passwords[-1], "and is used")
-        wait_for(lambda: not vault.held, "none stays")
+            wait_for(lambda: len(vault.leases) >= 2, what="a new secret comes")
+            wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == vault.passwords[-1], what="and is used")
+        wait_for(lambda: not vault.held, what="none stays")
 
 
 def test_C10_a_lease_that_is_lost_ends_the_use(origin):
     with vaultlib.Vault(ttl=2) as vault:
         with proxy_for(vault.source, origin, vault.env) as proxy:
-            wait_for(lambda: request(proxy, origin) == 200, "control")
+            wait_for(lambda: request(proxy, origin) == 200, what="control")
             vault.sealed = True
-            wait_for(lambda: request(proxy, origin) != 200, "no use after the end of the lease")
+            wait_for(lambda: request(proxy, origin) != 200, what="no use after the end of the lease")
             sent = len(origin.tokens())
             assert request(proxy, origin) != 200 and len(origin.tokens()) == sent
             vault.sealed = False
-            wait_for(lambda: request(proxy, origin) == 200, "it comes back with Vault")
+            wait_for(lambda: request(proxy, origin) == 200, what="it comes back with Vault")
 
 
 @pytest.mark.parametrize("how", ["polite", "closed", "killed"])
@@ -344,10 +338,10 @@ def test_C09_the_lease_is_revoked_whoever_dies(origin, vault, how, login):
             proxy.control.close()
         else:
             os.kill(proxy.pid, signal.SIGKILL)
-        wait_for(lambda: vault.revoked == vault.leases, "the lease is revoked")
+        wait_for(lambda: vault.revoked == vault.leases, what="the lease is revoked")
         assert not vault.held
         if login:
-            wait_for(lambda: len(vault.token_revoked) == 1, "the token of the login as well")
+            wait_for(lambda: len(vault.token_revoked) == 1, what="the token of the login as well")
             assert set(vault.tokens) == {vault.root}
 
 
@@ -355,7 +349,7 @@ def test_a_login_without_the_right_to_revoke_takes_its_leases_along(origin, vaul
     vault.refused = ["sys/leases/revoke"]
     with proxy_for(vault.source, origin, vault.approle_env()):
         assert len(vault.held) == 1
-    wait_for(lambda: not vault.held and vault.revoked == vault.leases, "revoked with its token")
+    wait_for(lambda: not vault.held and vault.revoked == vault.leases, what="revoked with its token")
 
 
 def test_the_token_of_a_login_is_renewed(origin):
@@ -363,7 +357,7 @@ def test_the_token_of_a_login_is_renewed(origin):
         with vaultlib.Vault() as vault:
             vault.token_ttl = ttl
             with proxy_for("vault:secret/data/ci#token", origin, vault.approle_env(), ttl="1s"):
-                wait_for(lambda: vault.log.count(("POST", "auth/token/renew-self")) >= 2, "renewed", 300)
+                wait_for(lambda: vault.log.count(("POST", "auth/token/renew-self")) >= 2, 300, "renewed")
             assert vault.log.count(("POST", "auth/approle/login")) == 1
 
     with_longer_times(check)
@@ -372,17 +366,17 @@ def test_the_token_of_a_login_is_renewed(origin):
 def test_a_token_that_cannot_be_renewed_is_replaced_with_its_leases(origin, vault):
     vault.token_ttl, vault.token_renewable = 2, False
     with proxy_for(vault.source, origin, vault.approle_env()) as proxy:
-        wait_for(lambda: len(vault.leases) >= 3, "each login fetches anew")
-        wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == vault.passwords[-1], "and that is used")
+        wait_for(lambda: len(vault.leases) >= 3, what="each login fetches anew")
+        wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == vault.passwords[-1], what="and that is used")
         assert len(vault.held) <= 2, "what hung on the old token is gone"
-    wait_for(lambda: not vault.held and set(vault.tokens) == {vault.root}, "nothing stays")
+    wait_for(lambda: not vault.held and set(vault.tokens) == {vault.root}, what="nothing stays")
 
 
 def test_a_login_that_vault_has_forgotten_is_made_again(origin, vault):
     with proxy_for("vault:secret/data/ci#token", origin, vault.approle_env(), ttl="1s") as proxy:
         vault.kv["ci"]["token"] = "after-the-second-login"
         vault.tokens = {vault.root: vault.tokens[vault.root]}
-        wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == "after-the-second-login", "a new login")
+        wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == "after-the-second-login", what="a new login")
 
 
 def test_user_and_password_come_from_one_lease(origin, vault):
@@ -417,7 +411,7 @@ def test_https(origin, certificate):
         env = {**vault.env, "VAULT_CACERT": str(certificate[0])}
         with proxy_for(vault.source, origin, env) as proxy:
             assert request(proxy, origin) == 200 and origin.tokens() == vault.passwords
-        wait_for(lambda: vault.revoked == vault.leases, "revoked over TLS as well")
+        wait_for(lambda: vault.revoked == vault.leases, what="revoked over TLS as well")
         by_name = {**env, "VAULT_ADDR": f"https://localhost:{vault.port}"}
         assert check(vault.source, origin, by_name) == (True, None)
 

@@ -6,7 +6,6 @@ import signal
 import socket
 import stat
 import struct
-import termios
 import threading
 import time
 from pathlib import Path

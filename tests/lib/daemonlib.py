@@ -15,10 +15,10 @@ import socket
 import struct
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 from users import USER_ID
+from waiting import wait_for
 
 TOP = Path(__file__).resolve().parents[2]
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
@@ -355,13 +355,3 @@ class Box:
 
     def kill(self):
         return self.daemon.request("DELETE", f"/sandboxes/{self.id}").status
-
-
-def wait_for(condition, seconds=60, what="the condition"):
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end, f"{what} did not come true in {seconds} s"
-        time.sleep(0.02)

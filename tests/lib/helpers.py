@@ -10,10 +10,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 from users import USER_ID
+from waiting import wait_for
 
 TOP = Path(__file__).resolve().parents[2]
 BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
@@ -94,17 +94,6 @@ ROOT = Caller("root")
 USER = Caller("user")
 CALLERS = [ROOT, USER] if IS_ROOT else [USER]
 ANY = CALLERS[0]
-
-
-def wait_for(condition, seconds=60, what="the condition"):
-    """The first true value of condition()."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end, f"{what} did not come true in {seconds} s"
-        time.sleep(0.02)
 
 
 def read_stat(pid):

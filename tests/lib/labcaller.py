@@ -1,12 +1,11 @@
 """brig in the closed internet of tests/lib/netlab, as root and as an ordinary user."""
-import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import netlab
-from helpers import PUBLIC, TIERS, Caller
+from helpers import PUBLIC, Caller
 
 HERE = Path(__file__).resolve().parent
 

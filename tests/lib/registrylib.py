@@ -7,7 +7,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from imagelib import OCI, digest
+from imagelib import digest
 
 
 class Registry:

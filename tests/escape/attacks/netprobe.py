@@ -190,10 +190,6 @@ def by_name(host, port, target="/", tls=False, **more):
                 tls=host if tls else None, verify=verify)
 
 
-def by_address(address, port, host, target="/", tls=None, **more):
-    return talk((address, port), request(target, host, **more), tls=tls)
-
-
 def lookup(name, family=0):
     try:
         return sorted({a[4][0] for a in socket.getaddrinfo(name, 80, family, socket.SOCK_STREAM)})

@@ -1,7 +1,6 @@
 """What the network checks of guest-machines.sh reach: www.test (HTTP), api.test (HTTPS, with a key), raw.test (bytes)."""
 import hashlib
 import http.server
-import os
 import socket
 import ssl
 import threading

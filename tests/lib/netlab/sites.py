@@ -6,9 +6,6 @@ import hashlib
 import io
 import json
 import os
-import pathlib
-import shutil
-import socket
 import subprocess
 import tarfile
 import time
