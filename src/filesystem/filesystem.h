@@ -238,6 +238,10 @@ int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool
 /* The same of a folder of brig's own, which no policy could grant. */
 int grant_pin_own(struct pinned_grant *g, const char *source, const char *dest, struct err *err);
 void grant_unpin(struct pinned_grant *g);
+/* What the code calls the place. */
+const char *grant_place(const struct filesystem *fs, const struct pinned_grant *g);
+/* The grant that is given for review; NULL: none. */
+const struct pinned_grant *review_grant(const struct filesystem *fs);
 /* Refuses what is mounted below a granted folder, or below the root. */
 int grants_check_mounts(const struct filesystem *fs, struct err *err);
 /* idmap.c: a detached mount of the grant on which the folder's owner appears as host_uid. */
@@ -261,11 +265,8 @@ int tree_map(struct idmap *map, int tree, const char *path, const struct stat *o
 /* The same without what is mounted below, for a layer; `source` stands for the message. */
 int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid, gid_t host_gid,
                struct err *err);
-/* What the code calls the place. */
-const char *grant_place(const struct filesystem *fs, const struct pinned_grant *g);
 /* A grant at the place where the work folder would be is the work folder. */
 bool workspace_is_granted(const struct filesystem *fs);
-const struct pinned_grant *review_grant(const struct filesystem *fs); /* NULL: none */
 /* protect.c: is this a place that never enters a sandbox? `path` is canonical. */
 int protect_folder(int fd, struct err *err);
 int protect_check(const char *path, struct err *err);

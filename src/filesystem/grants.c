@@ -162,3 +162,18 @@ int grants_check_mounts(const struct filesystem *fs, struct err *err)
         return 0;
     return procfs_each_mount(look_at_mount, (void *)(uintptr_t)fs, err);
 }
+
+const struct pinned_grant *review_grant(const struct filesystem *fs)
+{
+    for (unsigned i = 0; i < fs->grant_count; i++)
+        if (fs->grants[i].review)
+            return &fs->grants[i];
+    return NULL;
+}
+
+const char *grant_place(const struct filesystem *fs, const struct pinned_grant *g)
+{
+    if (fs->namespaced)
+        return g->dest;
+    return g->review ? fs->review_tree : g->source;
+}

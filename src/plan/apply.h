@@ -58,13 +58,11 @@ apply_fn apply_mounts_private, apply_look_as, apply_root, apply_dir, apply_file,
     apply_kept_dir, apply_shut, apply_cover, apply_devpts, apply_proc, apply_pivot, apply_proc_file,
     apply_cwd;
 apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_grant, apply_landlock_enforce;
-/* landlock_child.c: a file system that is mounted nowhere, for who will not be allowed to make one
- * when the domain begins. */
+/* landlock_child.c: a file system that is mounted nowhere, for processes that may not make one
+ * any more when the domain begins. */
 int landlock_aside(struct err *err);
 /* lifecycle/apply_child.c */
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;
-/* A process whose ids change is no longer tied, and has to be once more. */
-int tie_to_supervisor(struct err *err);
 /* credentials/apply_child.c */
 apply_fn apply_env;
 /* init/beside_child.c */
@@ -76,9 +74,12 @@ apply_fn apply_arg, apply_session, apply_hand, apply_keep_status;
  * its own; returns its exit status. */
 int file_worker_child(const void *block, size_t len, int in, int out);
 
-/* init/control_child.c: send one message, with a descriptor if fd >= 0. */
+/* control_child.c: from here on the process ends with the supervisor (LC-1). One whose ids change
+ * is no longer tied, and has to be once more. */
+int tie_to_supervisor(struct err *err);
+/* Send one message, with a descriptor if fd >= 0. */
 int ctl_send(const struct ctl_msg *msg, int fd);
-/* Over another socket: to who carries what comes out of a terminal or connection and goes in. */
+/* Over another socket: to the pump that carries the bytes of a terminal or connection. */
 int ctl_send_over(int to, enum ctl_type type, int fd);
 /* The number of descriptors that came with it, which are the caller's; negative: end or nonsense.
  */

@@ -17,21 +17,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-const struct pinned_grant *review_grant(const struct filesystem *fs)
-{
-    for (unsigned i = 0; i < fs->grant_count; i++)
-        if (fs->grants[i].review)
-            return &fs->grants[i];
-    return NULL;
-}
-
-const char *grant_place(const struct filesystem *fs, const struct pinned_grant *g)
-{
-    if (fs->namespaced)
-        return g->dest;
-    return g->review ? fs->review_tree : g->source;
-}
-
 /* Somebody may look at it while the code runs, but not apply it. */
 static int make_folder(struct filesystem *fs, struct err *err)
 {

@@ -281,7 +281,7 @@ void logs_get_text(struct call *call)
 const struct route brig_routes[] = {
     {"GET", "/version", ERRORS_API, false, get_version},
     {"GET", "/sandboxes/{id}/receipt", ERRORS_API, false, get_receipt},
-    {"GET", "/accounts", ERRORS_API, false, usage_get},
+    {"GET", "/accounts", ERRORS_API, false, accounts_get},
     {"GET", "/metrics", ERRORS_API, true, get_metrics},
     {"GET", "/anomalies", ERRORS_API, true, get_anomalies},
     {"GET", "/pools", ERRORS_API, true, get_pools},

@@ -104,7 +104,7 @@ void call_done(void *call, const struct err *err);
 /* The same with a finished JSON text: review_fn, core_query_fn. */
 void call_answered(void *call, const char *json, size_t len, const struct err *err);
 
-void usage_get(struct call *call); /* usage.c: GET /accounts */
+void accounts_get(struct call *call); /* accounts.c */
 /* brig.c: GET /sandboxes/{id}/logs as text: the last of what processes said, as it came. */
 void logs_get_text(struct call *call);
 

@@ -162,6 +162,11 @@ uint64_t account_room(const struct account *a, enum account_kind kind)
     return less(left, minus(free_for(a, kind), used) / 2);
 }
 
+uint64_t account_most(const struct account *a, enum account_kind kind)
+{
+    return a->used[kind] + account_room(a, kind);
+}
+
 static int refuse(struct account *a, enum account_kind kind, uint64_t n, struct err *err)
 {
     a->refused[kind]++;

@@ -87,6 +87,8 @@ void account_return(struct account *a, enum account_kind kind, uint64_t n);
 struct loop_share *account_share(struct account *a);
 /* How much more of it there may be now. */
 uint64_t account_room(const struct account *a, enum account_kind kind);
+/* What it could have in all, with what it has. */
+uint64_t account_most(const struct account *a, enum account_kind kind);
 
 /* Memory that one holder has for an account. Buffers with its meter are charged as they grow; the
  * rest is added and taken off by hand. */

@@ -1,8 +1,13 @@
-/* Messages between init and its supervisor over the control socket, with descriptors attached. */
+/* The control socket to the supervisor, for what each room applies inside: messages with
+ * descriptors attached, and the tie that ends a process when the supervisor ends. */
 #include "plan/apply.h"
 
 #include "base/cleanup.h"
 #include "os/rights.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
 
 int ctl_send(const struct ctl_msg *msg, int fd)
 {
@@ -33,4 +38,15 @@ int ctl_hand_listener(int fd, const struct op *op, struct err *err)
     cleanup_fd int listener = fd;
     struct ctl_msg msg = {.type = CTL_SOCKET, .value = (int32_t)(op->num[0] << 16 | op->num[1])};
     return ctl_send(&msg, listener) < 0 ? err_sys(err, "hand a listener out") : 0;
+}
+
+/* A supervisor that died before this is seen by the closed control socket. */
+int tie_to_supervisor(struct err *err)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        return err_sys(err, "tie the sandbox to its supervisor");
+    struct pollfd p = {.fd = INIT_FD_CTL, .events = POLLIN};
+    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)))
+        return err_set(err, ERR_INTERRUPTED, "the supervisor is gone");
+    return 0;
 }

@@ -1,17 +1,10 @@
-/* What each key makes the daemon hold (account.h), for those who want to know: records of refusals,
- * metrics, GET /accounts. */
-#include "daemon/api/call.h"
+/* What each key makes the daemon hold (account.h): records of what was refused, and metrics. */
 #include "daemon/box/box_internal.h"
 
 #include <string.h>
 
 #define SAY_MS   60000u /* refusals of one account become one record in this time */
 #define KEYS_MAX 256u   /* that the metrics name */
-
-static uint64_t limit_of(const struct account *a, enum account_kind kind)
-{
-    return a->used[kind] + account_room(a, kind);
-}
 
 /* ---- refusals ---- */
 
@@ -27,7 +20,7 @@ static void on_refused(void *ctx, struct account *a, enum account_kind kind)
     core_record(
         c, "account.refused", NULL, a->key,
         JSON_SMALL(JSON_TEXT("what", account_kind_name(kind)), JSON_NUMBER("used", a->used[kind]),
-                   JSON_NUMBER("limit", limit_of(a, kind)), JSON_NUMBER("count", a->unsaid)));
+                   JSON_NUMBER("limit", account_most(a, kind)), JSON_NUMBER("count", a->unsaid)));
     a->said_ms = now;
     a->unsaid = 0;
 }
@@ -95,42 +88,4 @@ void usage_metrics(struct core *c, struct buf *out)
     buf_str(out, "# HELP brig_accounts_limit The most that may be held for all of them\n"
                  "# TYPE brig_accounts_limit gauge\n");
     write_totals(c, out, true);
-}
-
-/* ---- GET /accounts ---- */
-
-struct rows {
-    struct json_writer w;
-    const struct key *asks;
-};
-
-static void write_row(void *ctx, const struct account *a)
-{
-    struct rows *r = ctx;
-    if (a->key != r->asks && !r->asks->operator_key)
-        return;
-    jw_object_begin(&r->w);
-    jw_kv_string(&r->w, "key", a->key->id);
-    jw_kv_string(&r->w, "name", a->key->name);
-    for (unsigned i = 0; i < ACCOUNT_KINDS; i++) {
-        jw_kv_object(&r->w, account_kind_name((enum account_kind)i));
-        jw_kv_uint(&r->w, "used", a->used[i]);
-        jw_kv_uint(&r->w, "limit", limit_of(a, (enum account_kind)i));
-        jw_kv_uint(&r->w, "peak", a->peak[i]);
-        jw_kv_uint(&r->w, "refused", a->refused[i]);
-        jw_object_end(&r->w);
-    }
-    jw_object_end(&r->w);
-}
-
-void usage_get(struct call *call)
-{
-    struct buf out cleanup_buf = {0};
-    struct rows r = {.asks = call->key};
-    call_buf(call, &out, 8u << 20);
-    jw_init(&r.w, &out, false);
-    jw_array_begin(&r.w);
-    accounts_each(core_accounts(call->core), write_row, &r);
-    jw_array_end(&r.w);
-    call_reply(call, 200, &out);
 }
