@@ -7,7 +7,8 @@ import drawn
 import meanwhile
 import timelimit
 import whole
-from helpers import CALLERS, TIERS, WATCHED
+from helpers import ANY, CALLERS, TIERS, WATCHED
+from imagelib import Store
 
 
 def pytest_configure(config):
@@ -30,6 +31,20 @@ def tier(request):
 def box(caller, tier):
     """brig on each tier, as root and as an ordinary user."""
     return caller.with_options("--tier", tier, "--quiet", *WATCHED)
+
+
+@pytest.fixture
+def store(caller):
+    """A store of images of its own, for each caller."""
+    with Store(caller) as made:
+        yield made
+
+
+@pytest.fixture
+def one():
+    """The same for one caller, where it makes no difference who that is."""
+    with Store(ANY) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
 """Docker's engine starts containers through `brig oci`. In the full form alone: it needs Docker."""
 import json
 import os
-import select
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 import dockerlib
 from form import FULL
 from helpers import IS_ROOT, PUBLIC, wait_for
-from ocilib import BUSYBOX, groups_left
+from ocilib import BUSYBOX, check_terminal, groups_left
 
 pytestmark = pytest.mark.skipif(not FULL or not IS_ROOT or not BUSYBOX, reason="an engine of root's, with a root from busybox: BRIG_TEST_FULL=1")
 
@@ -75,17 +73,7 @@ def test_docker_volume_is_shared_and_kept(docker):
 
 
 def test_docker_terminal(docker):
-    outer, inner = os.openpty()
-    process = subprocess.Popen(docker.inside("run", "--rm", "-it", "--runtime", "brig", "--network", "none", "box", "sh", "-c", "test -t 0 && echo a-terminal; read line; exit 6"),
-                               stdin=inner, stdout=inner, stderr=inner, start_new_session=True)
-    os.close(inner)
-    seen = b""
-    while b"a-terminal" not in seen and select.select([outer], [], [], 120)[0]:
-        seen += os.read(outer, 1000)
-    assert b"a-terminal" in seen
-    os.write(outer, b"x\n")
-    assert process.wait(120) == 6
-    os.close(outer)
+    check_terminal(*docker.inside("run", "--rm", "-it", "--runtime", "brig", "--network", "none", "box"))
 
 
 def test_docker_life(docker, life):

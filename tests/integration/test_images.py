@@ -14,18 +14,6 @@ from imagelib import ARCH, OCI, Image, Store, base, digest, entry, hardlink, lay
 pytestmark = pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static")
 
 
-@pytest.fixture
-def store(caller):
-    with Store(caller) as made:
-        yield made
-
-
-@pytest.fixture
-def one():
-    with Store(ANY) as made:
-        yield made
-
-
 def test_an_image_runs_with_what_its_config_says(store):
     store.loaded(Image(Env=["PATH=/bin", "GREETING=hello"], WorkingDir="/app", Entrypoint=["/bin/sh", "-c"],
                        Cmd=["echo $GREETING; pwd; id -u; id -g"], User="app"))

@@ -8,16 +8,10 @@ import subprocess
 
 import pytest
 
-from helpers import ANY, PUBLIC
-from imagelib import OCI, PACKERS, Image, Store, base, digest, entry, layer
+from helpers import PUBLIC
+from imagelib import OCI, PACKERS, Image, base, digest, entry, layer
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static")
-
-
-@pytest.fixture
-def one():
-    with Store(ANY) as made:
-        yield made
 
 
 # What a blob could make of brig-unpack: it leaves files of its own, and says that they are another layer.

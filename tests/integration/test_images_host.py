@@ -5,15 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from imagelib import Store
 
 pytestmark = pytest.mark.skipif(not shutil.which("dpkg-query"), reason="this host has no packages of dpkg's")
-
-
-@pytest.fixture
-def store(caller):
-    with Store(caller) as made:
-        yield made
 
 
 def test_it_runs_what_was_named(store):

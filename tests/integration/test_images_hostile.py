@@ -12,22 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers import ANY
-from imagelib import ARCH, OCI, Image, Store, base, digest, entry, hardlink, layer, symlink, zstd
+from imagelib import ARCH, OCI, Image, base, digest, entry, hardlink, layer, symlink, zstd
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static")
-
-
-@pytest.fixture
-def store(caller):
-    with Store(caller) as made:
-        yield made
-
-
-@pytest.fixture
-def one():
-    with Store(ANY) as made:
-        yield made
 
 
 @pytest.fixture

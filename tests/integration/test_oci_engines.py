@@ -1,7 +1,6 @@
 """Engines that start containers through `brig oci`: podman as root and as an ordinary user, and containerd by ctr."""
 import json
 import os
-import select
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ import pytest
 import yaml
 
 from helpers import IS_ROOT, TOP, USER, wait_for
-from ocilib import BUSYBOX, OCI, containerd, groups_left, make_root, with_etc
+from ocilib import BUSYBOX, OCI, check_terminal, containerd, groups_left, make_root, with_etc
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="engines of root's, with a root from busybox")
 # Root may lack the right to raise them, as here and there in containers.
@@ -97,18 +96,7 @@ def test_podman_standard_streams(podman):
 
 
 def test_podman_terminal(podman):
-    """It waits for a line, so that nothing is lost by an end that comes too soon."""
-    outer, inner = os.openpty()
-    process = subprocess.Popen([*podman.base, "run", "--rm", "-it", *LIMITS, *NO_NET, "box", "sh", "-c", "test -t 0 && echo a-terminal; read line; exit 6"],
-                               stdin=inner, stdout=inner, stderr=inner, start_new_session=True)
-    os.close(inner)
-    seen = b""
-    while b"a-terminal" not in seen and select.select([outer], [], [], 120)[0]:
-        seen += os.read(outer, 1000)
-    assert b"a-terminal" in seen
-    os.write(outer, b"x\n")
-    assert process.wait(120) == 6
-    os.close(outer)
+    check_terminal(*podman.base, "run", "--rm", "-it", *LIMITS, *NO_NET, "box")
 
 
 def test_podman_life(podman):

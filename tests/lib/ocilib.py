@@ -3,6 +3,7 @@ import contextlib
 import copy
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -223,3 +224,18 @@ def with_etc(folder, allowed):
     (etc / "brig").mkdir(exist_ok=True)
     (etc / "brig/oci.json").write_text(json.dumps(allowed))
     return ["unshare", "-m", "sh", "-c", 'mount --bind "$1" /etc && shift && exec "$@"', "sh", str(etc)]
+
+
+def check_terminal(*run):
+    """A container with a terminal of its own. It waits for a line, so that nothing is lost by an end that comes too soon."""
+    outer, inner = os.openpty()
+    process = subprocess.Popen([*run, "sh", "-c", "test -t 0 && echo a-terminal; read line; exit 6"],
+                               stdin=inner, stdout=inner, stderr=inner, start_new_session=True)
+    os.close(inner)
+    seen = b""
+    while b"a-terminal" not in seen and select.select([outer], [], [], 120)[0]:
+        seen += os.read(outer, 1000)
+    assert b"a-terminal" in seen
+    os.write(outer, b"x\n")
+    assert process.wait(120) == 6
+    os.close(outer)
