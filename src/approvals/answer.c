@@ -1,4 +1,4 @@
-/* The side that answers a question, and what both sides share. */
+/* Answers a question of another process, and what both sides share. */
 #include "approvals/internal.h"
 #include "base/cleanup.h"
 #include "base/hex.h"

@@ -1,4 +1,4 @@
-/* The one who asks. */
+/* Asks a question: opens its socket, shows it on the terminal, and waits for the answer. */
 #include "approvals/approval.h"
 
 #include "approvals/internal.h"
@@ -268,7 +268,7 @@ static void show(const struct approval *a, int fd)
         (void)send(fd, text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* One message of one client. True: the client is done with. */
+/* Answers one message of one client. True: its connection can be closed. */
 static bool serve(struct approval *a, int fd)
 {
     char op = 0, taken = OP_TAKEN, by[24];

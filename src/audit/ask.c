@@ -55,7 +55,7 @@ static int open_folder(struct ask *a, struct err *err)
         return become_owner(a->folder, err);
     if (errno != ENOENT) {
         err_sys(err, "open the audit folder of %s", state);
-        return errno == EACCES ? err_hint(err, "it belongs to who runs `brig serve`")
+        return errno == EACCES ? err_hint(err, "it belongs to the user who runs `brig serve`")
                                : err_number(err);
     }
     err_set(err, ERR_NOT_FOUND, "there is no audit log in %s", state);

@@ -39,7 +39,7 @@ int ask_load_key(struct ask *a, struct err *err)
 /* ---- the database ---- */
 
 /* "SEQ:HASH", written down when it was good: a log that was put back to an older state, or made
- * anew by who holds the key, does not lead there. */
+ * anew by somebody who holds the key, does not lead there. */
 static int check_expected(struct ask *a, struct verify_result *result, struct err *err)
 {
     const char *expect = ask_text(a, "expect");

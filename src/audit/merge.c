@@ -32,7 +32,7 @@ struct merge {
     uint64_t seed;
     struct entry entries[ROOM];
     size_t count;
-    size_t kinds;                    /* of them those that do not stand for further ones */
+    size_t kinds; /* of these, entries of one kind; the others collect what had no room */
     uint16_t buckets[WAYS][BUCKETS]; /* the first of each */
     uint64_t looks;                  /* how many entries were looked at to find others */
     uint64_t due_us;                 /* when the first of what is held is due; 0: nothing is */
@@ -321,7 +321,7 @@ void merge_flush(struct merge *m, uint64_t now_us, bool all, merge_fn *fn, void 
         }
         if ((over || all) && e->held) {
             emit(m, e, fn, ctx);
-            /* It may go on: start its next second. */
+            /* More of its kind may come: its next second begins. */
             if (over)
                 e->since_us = now_us;
         }

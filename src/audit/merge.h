@@ -2,10 +2,10 @@
  * caller's.
  *
  * The first of its kind is written at once. What equals it within the next second is held and
- * counted, and comes out as one record when the second is over. Who varies what it tries gets
- * MERGE_PER_BOX kinds a second; everything beyond is counted in one record per box and boundary,
- * and if even those are too many, in one for all. So what a sandbox can make the log grow by is
- * bounded, and nothing is dropped uncounted. */
+ * counted, and comes out as one record when the second is over. Code that varies what it tries
+ * gets MERGE_PER_BOX kinds a second; everything beyond is counted in one record per box and
+ * boundary, and if even those are too many, in one for all. So what a sandbox can make the log grow
+ * by is bounded, and nothing is dropped uncounted. */
 #pragma once
 
 #include "audit/record.h"

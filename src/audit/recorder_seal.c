@@ -68,7 +68,7 @@ int recorder_folder(int state_dir, struct err *err)
     }
     if (geteuid() != 0)
         return fd_steal(&fd);
-    /* In the order of who decides: the folder's owner, then we. */
+    /* The folder's owner decides; a folder of root's gets the recorder's own uid. */
     uid_t uid = st.st_uid ? st.st_uid : RECORDER_UID;
     return give_folder(fd, uid, err) < 0 ? err_number(err) : fd_steal(&fd);
 }

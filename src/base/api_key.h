@@ -1,5 +1,5 @@
-/* What an API key of the daemon looks like: known to who makes one, to who reads one from a file,
- * and to who must not let one pass (records, requests to a sandbox's own ports). */
+/* What an API key of the daemon looks like. Used where one is made, where one is read from a file,
+ * and where none may pass (records, requests to a sandbox's own ports). */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* What is a name of a sandbox. Ids become names of files and of cgroups: nothing else gets through.
+/* Checks ids of sandboxes and runs. They become names of files and of cgroups: nothing else gets
+ * through.
  */
 #include "base/id.h"
 

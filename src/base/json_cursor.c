@@ -27,7 +27,8 @@ static uint64_t zeros(uint64_t x)
     return (x - ONES) & ~x & TOPS;
 }
 
-/* A bit where a byte ends a string, escapes, or is a control character, and perhaps further up. */
+/* The lowest bit set marks a byte that ends a string, escapes, or is a control character; those
+ * above it may be wrong. */
 static uint64_t stops(uint64_t x)
 {
     return ((x - ONES * 0x20) & ~x & TOPS) | zeros(x ^ ONES * '"') | zeros(x ^ ONES * '\\');

@@ -1,5 +1,5 @@
-/* The heads of records and of handshake messages in a client's bytes; nothing else of TLS is
- * understood here. A message may be spread over records, and a record may hold several. */
+/* Finds TLS records and handshake messages in a client's bytes by their headers; nothing else of
+ * TLS is understood here. A message may be spread over records, and a record may hold several. */
 #include "base/shake_parse.h"
 
 #include <string.h>

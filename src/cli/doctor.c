@@ -86,7 +86,7 @@ static void report_text(const struct host_report *r, struct buf *out, struct sty
         line(out, s, f->present, f->name, f->detail);
         reason(out, f->present, f->why, f->how);
     }
-    title(out, s, "Tiers: which kernel boundary can be had");
+    title(out, s, "Tiers: which kernel boundary is available");
     for (size_t i = 0; i < ARRAY_LEN(r->tiers); i++) {
         line(out, s, r->tiers[i].available, tier_name(r->tiers[i].tier),
              r->tiers[i].available ? r->tiers[i].about : "");
@@ -359,7 +359,7 @@ const struct verb verb_doctor = {
                 "brig doctor --fix\n"
                 "sudo brig doctor --fix --yes\n"
                 "brig doctor --json",
-    .statuses = "0    level high, the default, can be had; with --fix: nothing is missing\n"
+    .statuses = "0    level high, the default, is available; with --fix: nothing is missing\n"
                 "1    it cannot; with --fix: something is left to do\n"
                 "125  bad usage",
     .options = &doctor_table,

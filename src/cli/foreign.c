@@ -1,5 +1,6 @@
-/* Container engines have taught everybody the same words. Who types one of them here has made no
- * typing mistake: the nearest spelling would mislead, and the list of all options is a detour. */
+/* Options and verbs of container engines that brig calls otherwise. Somebody who types one of them
+ * has made no typing mistake: the option of brig's that does the same is named, not the one with
+ * the nearest spelling. */
 #include "cli/foreign.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-/* Reads what the other side wrote; no state, no memory. */
+/* Decodes one escaped character (JSON, percent, HTML); no state, no memory. */
 #include "credentials/escape_parse.h"
 
 #include "base/cleanup.h"

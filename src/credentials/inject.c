@@ -103,8 +103,8 @@ static bool same_bytes(const char *text, size_t len, const char *word)
     return len == strlen(word) && strncasecmp(text, word, len) == 0;
 }
 
-/* What stands beside a key that is the user, and means nothing to who takes it. Anything else could
- * be a key of the client's own: many services look at the password alone. */
+/* What stands beside a key that is sent as the user name, and means nothing to the service.
+ * Anything else could be a key of the client's own: many services look at the password alone. */
 static bool is_filler(const char *text, size_t len)
 {
     static const char *const words[] = {"",      "x-oauth-basic", "x",    "api_token",

@@ -15,7 +15,7 @@
 #include "http/message.h"
 #include "policy/egress/egress.h"
 
-/* Values by index of egress->secrets; an entry is NULL while its value is not to be had. */
+/* Values by index of egress->secrets; an entry is NULL while its value is not available. */
 struct injector {
     const struct egress *egress;
     struct secret **values;

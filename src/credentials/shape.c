@@ -1,5 +1,5 @@
-/* The table, by shape: services invent a header each, but call a token a token. docs/credentials.md
- * shows it. */
+/* The table of names that look like a credential, by their shape: each service invents a header of
+ * its own, but calls a token a token. docs/credentials.md shows it. */
 #include "credentials/shape.h"
 
 #include "base/cleanup.h"

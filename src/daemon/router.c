@@ -1,4 +1,5 @@
-/* Who asks (api_auth, with the head alone) and who answers (api_serve).
+/* Finds out which key a request shows (api_auth, with the head alone), and which handler answers it
+ * (api_serve).
  *
  * A request shows one of
  *   an API key            X-API-KEY, or Authorization: Bearer: everything that belongs to it

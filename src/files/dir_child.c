@@ -1,4 +1,4 @@
-/* Reading folders, and names of our own in them. */
+/* Reads folders, and makes names in them that nobody else has. */
 #include "files/worker_child.h"
 
 #include "base/hex.h"

@@ -83,7 +83,7 @@ int files_request_decode(const void *bytes, size_t len, struct files_request *re
 /* worker_child.c. Runs in the worker, sealed. `in`: what is to be written, or -1; `out`: the
  * answer. Never returns to its caller with anything to do but _exit.
  *
- * Giving up. Who closes the other end of `out` no longer wants the work: one that has not begun is
+ * Giving up. Closing the other end of `out` gives the work up: one that has not begun is
  * not done, the worker stops, and a WRITE leaves nothing behind. The end of `in` alone means that
  * the file is complete. So a caller whose client went away in the middle of an upload closes `out`
  * FIRST and `in` after it; never the other way round. */

@@ -3,9 +3,9 @@
  * FA-5  The worker is as hostile as the code in its sandbox. Frames come in one order only, have
  *       lengths that fit their type, name only what an answer to this operation may hold, and as
  *       often as it may; texts end where they say and hold no NUL; paths are absolute and clean, so
- *       that who joins one to a folder of his own stays in it. Anything else ends the answer. The
- *       content of a file is passed on as it comes; all else is held until it is complete, in a
- *       buffer of fixed size. The fuzzer is tests/fuzz/fuzz_files.c. */
+ *       that a path joined to a folder of the client's stays in that folder. Anything else ends the
+ * answer. The content of a file is passed on as it comes; all else is held until it is complete, in
+ * a buffer of fixed size. The fuzzer is tests/fuzz/fuzz_files.c. */
 #include "files/files.h"
 
 #include <stdlib.h>

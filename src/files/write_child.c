@@ -128,7 +128,7 @@ static int receive(struct upload *u, int in, uint64_t limit, uint64_t *ret)
             return -errno;
     }
     *ret = size;
-    /* The end of `in` is the end of the file only for who still listens. */
+    /* The end of `in` is the end of the file only if the other end of `out` is still open. */
     return files_out_gone() ? -EPIPE : 0;
 }
 

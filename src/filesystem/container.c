@@ -525,7 +525,7 @@ static const char beside_sudo_text[] =
     "    as=" AS_ROOT_PATH "\n"
     "    if [ ! -x $as ]; then\n"
     "        echo 'sudo: nobody can be asked: this sandbox has no UNIX sockets "
-    "(kernel.unix_sockets); root is there for who starts a process as root (user: root)' >&2\n"
+    "(kernel.unix_sockets); a process can be started as root from outside (user: root)' >&2\n"
     "        exit 1\n"
     "    fi\n"
     "    export HOME=" ROOT_HOME_DIR " USER=root LOGNAME=root SUDO_USER=user\n"

@@ -76,9 +76,8 @@ int is_planned(int fd, const char *path, uint64_t dev, uint64_t ino, struct err 
     return 0;
 }
 
-/* As whom the host's folders are looked up; 0: as who builds the root, which is the same. Where it
- * is not, root inside builds it, and that is somebody whom the caller's own folders are closed to.
- */
+/* The uid with which the host's folders are looked up; 0: the one that builds the root. It is
+ * another one where root inside builds the root: the caller's own folders are closed to that. */
 static uid_t look_as;
 
 int apply_look_as(struct apply_state *st, const struct op *op, struct err *err)

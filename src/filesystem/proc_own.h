@@ -38,8 +38,8 @@ struct proc_numbers {
 
 /* The text of one that has numbers: those that are written again. */
 void proc_own_text(enum proc_file f, const struct proc_numbers *n, struct buf *out);
-/* The first `cpus` processors of the host's own file, numbered from 0. False: there is no more to
- * be had from what is there of it; read on. */
+/* The first `cpus` processors of the host's own file, numbered from 0. False: what is there
+ * of the text is used up; read on. */
 bool proc_own_cpuinfo(const char *host, unsigned cpus, struct buf *out);
 /* From 16 random bytes, in the form that the kernel's has. */
 void proc_own_boot_id(const uint8_t random[static 16], struct buf *out);

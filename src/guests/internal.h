@@ -17,7 +17,7 @@ struct modules {
 };
 int modules_read(const struct guest_kernel *k, struct modules *ret, struct err *err);
 void modules_done(struct modules *m);
-/* Without reading them: can they be had? False: why_not says what is missing. */
+/* Without reading them: are they available? False: why_not says what is missing. */
 bool modules_there(const char *folder, bool kept, char why_not[static 128]);
 
 /* image.c */

@@ -1,5 +1,5 @@
-/* The names of the members that a request's body carries, for who must not be told a second thing
- * there: a form ("a=1&b=2"), multipart/form-data, or an object in JSON (its outermost members).
+/* The names of the members that a request's body carries, so that a method which the body names can
+ * be found: a form ("a=1&b=2"), multipart/form-data, or an object in JSON (its outermost members).
  * Of other kinds of multipart, whose parts servers name in ways of their own, every word counts.
  * Piece by piece; values are not looked at, nothing is kept. */
 #pragma once
@@ -15,7 +15,7 @@ enum form_kind {
     FORM_MULTIPART,
     FORM_JSON,
     FORM_WORDS,   /* multipart, but no form-data */
-    FORM_UNCLEAR, /* one server would take it for this, another one for that */
+    FORM_UNCLEAR, /* servers disagree about what it is */
 };
 /* `type`: the Content-Type, or NULL. Without one, servers take a body for a form; an empty one is
  * none. */

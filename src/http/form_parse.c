@@ -1,4 +1,4 @@
-/* Reads the bodies of strangers, far enough to know the names of their members: see form.h. */
+/* Reads bodies of requests far enough to know the names of their members: see form.h. */
 #include "http/form.h"
 
 #include "base/hex.h"

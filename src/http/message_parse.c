@@ -46,8 +46,8 @@ struct lines {
     char *end;
 };
 
-/* The next line, NUL-terminated in place of its CR. A CR within it is found by who reads the line:
- * it is no byte of a token, a target or a value. */
+/* The next line, NUL-terminated in place of its CR. A CR within it is refused where the line is
+ * read: it is no byte of a token, a target or a value. */
 static char *next_line(struct lines *l, size_t *ret_len)
 {
     char *line = l->at;

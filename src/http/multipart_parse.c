@@ -73,9 +73,9 @@ int multipart_init(struct multipart *m, const char *content_type, struct err *er
         bool own = strncmp(name, "boundary", 8) == 0;
         if (!own && !strcasestr(name, "boundary") && !strcasestr(value, "boundary"))
             continue;
-        /* Of two, one reader takes the first and another the last; "boundary*" is read by some, and
-         * others look for the word wherever it stands: "xboundary=a", "a=boundary", and in its own
-         * value, where browsers have it too. */
+        /* Of two boundaries, one reader takes the first and another the last; "boundary*" is read
+         * by some, and others look for the word wherever it stands: "xboundary=a", "a=boundary",
+         * and in its own value, where browsers have it too. */
         if (!own || boundary[0] || name[8] || strcasestr(value, "boundary="))
             return err_set(err, ERR_USAGE, "multipart/form-data with a second boundary");
         memcpy(boundary, value, sizeof(boundary));

@@ -1,4 +1,4 @@
-/* Reads names that others chose; no state, no memory. */
+/* Folds names of headers and query members: see name.h. No state, no memory. */
 #include "http/name.h"
 
 #include "base/hex.h"

@@ -1,6 +1,7 @@
-/* Layers: taken, put, settled, let go of; and what of them is in how many images. Who looks for a
- * layer, puts or removes one has the store for itself meanwhile, which is never long. Who unpacks
- * one has a byte of layers.lock, so that somebody else who needs the same waits for it. */
+/* Layers of the store: found, added, removed, and counted by the images that use them. Looking for
+ * a layer, adding or removing one locks the store, which is never long. A process that unpacks a
+ * layer locks a byte of layers.lock, so that another one which needs the same layer waits for it.
+ */
 #include "images/store.h"
 
 #include "base/cleanup.h"
@@ -212,14 +213,14 @@ unsigned layers_sweep(const struct store *s)
     return count;
 }
 
-/* ---- for who pulls ---- */
+/* ---- for pulls ---- */
 
 static int open_stay(const struct store *s)
 {
     return openat(s->fd, "layers.stay", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-/* Who collects has the store for himself while he asks (layers_must_stay): one of the two is first.
+/* A collector has locked the store while it asks (layers_must_stay): one of the two is first.
  */
 int layers_stay(const struct store *s, struct err *err)
 {

@@ -1,8 +1,9 @@
 /* The program behind `sudo` where a sandbox has two users: asks root's part of init to start a
  * command, with its own arguments, variables, folder and descriptors 0 to 2, and waits for the end.
  *
- * Nothing in the sandbox can become another user, so nobody does: the command is a child of who is
- * root already (as_root_child.c). This program has the rights of who calls it and no others. */
+ * Nothing in the sandbox can become another user, so nobody does: the command is a child of a
+ * process that is root already (as_root_child.c). This program has its caller's rights and no
+ * others. */
 #include "init/as_root.h"
 
 #include "base/cleanup.h"
@@ -38,7 +39,7 @@ static int add_op(int fd, enum op_kind kind, const char *text)
     return len <= PLAN_MAX_BYTES && writev(fd, parts, 3) == (ssize_t)all ? 0 : -1;
 }
 
-/* Memory without a name where there is some to be had, else a file without one. */
+/* Memory without a name where there is some available, else a file without one. */
 static int open_block(void)
 {
     int fd = (int)syscall(SYS_memfd_create, "sudo", 1 /* MFD_CLOEXEC */);

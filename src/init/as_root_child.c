@@ -53,8 +53,8 @@ void as_root_child(struct apply_state *st, int connection)
 {
     struct ctl_msg msg;
     int fds[CTL_FDS_MAX];
-    /* In the place of the control socket: what the command's start says goes to who asked for it,
-     * and nothing of what he handed over can speak to the supervisor. */
+    /* In the place of the control socket: what the command's start says goes to the program
+     * that asked for it, and nothing that this one handed over can speak to the supervisor. */
     if (dup2(connection, INIT_FD_CTL) < 0 || fcntl(INIT_FD_CTL, F_SETFD, FD_CLOEXEC) < 0)
         _exit(125);
     close(connection);

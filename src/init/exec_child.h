@@ -10,7 +10,8 @@ struct started {
     int go_fd; /* closing it without writing makes the child give up */
 };
 
-/* The steps, for who starts a process in another way. Only exec_search returns on failure alone. */
+/* The single steps, for processes that are started in another way. Only exec_search returns on
+ * failure alone. */
 int exec_session(struct apply_state *st, struct err *err); /* a session, and its terminal if any */
 void exec_default_signals(void);
 /* Limits of the code that are not init's. */

@@ -198,7 +198,7 @@ function safeErrorMessage(error) {
   try {
     return errorMessage(error);
   } catch {
-    return { name: 'Error', value: '(its text cannot be had)', traceback: '' };
+    return { name: 'Error', value: '(its text is not available)', traceback: '' };
   }
 }
 

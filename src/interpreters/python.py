@@ -415,7 +415,7 @@ def error_message(error):
     try:
         value = str(error.code if type(error) is SystemExit else error)
     except Exception:
-        value = "(its text cannot be had)"
+        value = "(its text is not available)"
     try:
         text = error_text(error)
     except Exception:

@@ -49,7 +49,7 @@ static int post(int door, const struct clone_request *r, const struct parcel *p)
 int kernel_clone(struct kernel *k, const struct launch *l, int door, int image,
                  const int channel[2], struct err *err)
 {
-    /* As the template's user namespace names them. */
+    /* Ids are those of the template's user namespace. */
     struct clone_request r = {.magic = CLONE_MAGIC,
                               .inside_uid = k->inside_uid,
                               .outside_uid = k->privileged ? k->host_uid : KERNEL_STEM_UID,

@@ -204,7 +204,7 @@ static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
     }
     if (build_filters(k, err) < 0)
         return err_number(err);
-    /* Without no-new-privs a filter can be loaded by who still has capabilities only. */
+    /* Without no-new-privs a filter can be loaded only as long as init has capabilities. */
     bool late = left_out_privs(k);
     if (!late && k->beside)
         plan_num(plan, OP_DROP_CAPS, 1u << CAP_SETUID | 1u << CAP_SETGID, true, 0);

@@ -89,7 +89,7 @@ struct kernel {
     struct subids subids; /* an ordinary user's, of which they are one */
     int lease_fd;
     /* There: the user namespace. What of root's tasks the host shows to nobody but their own user,
-     * it shows to who is in it; ER-5. -1: nobody has to be. */
+     * it shows to processes in this namespace; ER-5. -1: not needed. */
     int users_fd;
     bool tty;
     bool own_clock;       /* the time since boot is the sandbox's own */

@@ -50,7 +50,7 @@ static int launch_failed(const struct kernel *k, struct err *err)
     if (tier_namespaced(k->tier) &&
         (code == EPERM || code == ENOSPC || code == EINVAL || code == ENOSYS) &&
         !tier_probe_namespaces(why, how)) {
-        err_set(err, ERR_UNSUPPORTED, "the container tier cannot be had here: %s", why);
+        err_set(err, ERR_UNSUPPORTED, "the container tier is not available here: %s", why);
         err_at(err, BOUNDARY_KERNEL);
         return err_hint(err, "%s; or accept less with --tier %s", how,
                         tier_name(tier_runs_modules(k->tier) ? TIER_WASM_PROCESS : TIER_PROCESS));
@@ -60,7 +60,7 @@ static int launch_failed(const struct kernel *k, struct err *err)
     return err_at(err, BOUNDARY_KERNEL);
 }
 
-/* Kernel quotas inside a user namespace (inotify, namespaces, …) are charged to who made it. Root's
+/* Kernel quotas inside a user namespace (inotify, namespaces, …) are charged to its maker. Root's
  * are shared with the host and with every other sandbox, so the namespace is made by the sandbox's
  * own uid. The capabilities stay in effect for the moment: joining a cgroup at birth needs them. */
 static long clone_as_owner(const struct kernel *k, struct sys_clone_args *args)
@@ -109,7 +109,7 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
         enter.uid = k->host_uid;
         enter.gid = k->host_gid;
     }
-    /* Who builds the root is root: what it builds is not the other user's to change. */
+    /* Root builds the view, so that the other user cannot change what it is made of. */
     if (k->beside)
         enter.uid = enter.gid = 0;
     enter.drop_groups = k->privileged && !guard_left_out(GUARD_GROUPS);

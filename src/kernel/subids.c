@@ -103,7 +103,7 @@ static void add_ranges(const struct subids *s, const char *name, struct lack *re
                  first, first + 65535u, name);
 }
 
-/* Ids cannot be had, and why. */
+/* Ids are not available, and why. */
 static bool lacks(struct subids *s, struct lack *ret)
 {
     char room[64], who[64];
@@ -166,7 +166,7 @@ int subids_find(struct subids *ret, struct err *err)
     struct lack lack;
     if (!lacks(ret, &lack))
         return 0;
-    err_set(err, ERR_UNSUPPORTED, "kernel.root: two users cannot be had here: %s", lack.why);
+    err_set(err, ERR_UNSUPPORTED, "kernel.root: two users are not available here: %s", lack.why);
     err_at(err, BOUNDARY_KERNEL);
     return err_hint(err,
                     "%s; or start brig serve as root; or say kernel: {uid: 0} in the policy of the "

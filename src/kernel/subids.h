@@ -19,7 +19,7 @@ struct subids {
     struct subid_ranges uids, gids;
 };
 
-/* What /etc/subuid and /etc/subgid give this user, or the reason why nothing can be had. */
+/* What /etc/subuid and /etc/subgid give this user, or the reason why nothing is available. */
 int subids_find(struct subids *ret, struct err *err);
 /* The same for a report. `command` sets it right, as root; empty: none does. */
 bool subids_probe(char why[static 256], char how[static 256], char command[static 256]);

@@ -176,7 +176,7 @@ int tier_decide(const struct policy *p, enum tier *ret, struct err *err)
     struct tier_answer answer = {0};
     if (*ret != TIER_VM || vm_probe(&answer))
         return 0;
-    err_set(err, ERR_UNSUPPORTED, "the vm tier (%s) cannot be had here: %s",
+    err_set(err, ERR_UNSUPPORTED, "the vm tier (%s) is not available here: %s",
             p->tier == TIER_AUTO || p->level == LEVEL_CRITICAL ? "level critical" : "--tier vm",
             answer.why);
     err_at(err, BOUNDARY_KERNEL);

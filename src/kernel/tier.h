@@ -22,7 +22,7 @@ enum {
     TIER_NEEDS_NAMESPACES = 4,
 };
 
-/* Can it be had here; if not: why, and what would enable it. */
+/* Is it available here; if not: why, and what would enable it. */
 struct tier_answer {
     bool available;
     char why[256];
@@ -48,7 +48,7 @@ struct tier_row {
 
 /* Of TIER_PROCESS and what follows it. */
 const struct tier_row *tier_row(enum tier tier);
-/* Each tier that the policy may end on can be had from `brig serve`. */
+/* Each tier that the policy may end on is available from `brig serve`. */
 bool tier_served(const struct policy *p);
 #define TIER_NAMES_SIZE 64
 /* Those of which it has sandboxes, for a message: "container, gvisor". */

@@ -9,5 +9,5 @@
  * up on it within minutes. False: why says so, or what else makes machines impossible. On arm64
  * there is no such KVM, and nothing is tried. Takes a few milliseconds, and 0.1 s at most. */
 bool vm_speed_probe(int kvm, char *why, unsigned long room);
-/* So many instructions of a guest's kernel took so long: is that no processor? */
+/* Did a guest's kernel take so long for so many instructions that no processor runs it? */
 bool vm_speed_imitated(uint64_t nanoseconds, uint64_t instructions);

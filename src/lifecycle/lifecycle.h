@@ -1,6 +1,6 @@
 /* BOUNDARY 5: how long the code lives and how much it may use.
  *
- * Limits come from cgroups where they can be had; where not, from rlimits, the tmpfs size and a
+ * Limits come from cgroups where they are available; where not, from rlimits, the tmpfs size and a
  * supervisor that samples and kills. The receipt says which. Every limit has a verdict.
  *
  * LC-1  The sandbox dies with its supervisor, by the kernel's doing (container tier) or the
@@ -179,7 +179,7 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *request,
 int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan, struct err *err);
 /* The kernel does not keep this one here. */
 bool lifecycle_watches(const struct lifecycle *l, enum policy_field field);
-/* True: a sentence about limits that are only watched, for who started it. */
+/* True: a sentence about limits that are only watched, to be shown to the caller. */
 bool lifecycle_note(const struct lifecycle *l, char *out, size_t size);
 /* A cgroup counts all memory of the sandbox. */
 static inline bool lifecycle_counts_memory(const struct lifecycle *l)

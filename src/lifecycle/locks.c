@@ -63,7 +63,7 @@ bool locks_due(struct lifecycle *l)
     struct sampler *s = l->sampler;
     if (l->policy->memory == POLICY_UNLIMITED || guard_left_out(GUARD_MEMORY))
         return false;
-    /* Who has many is not let out of sight. */
+    /* A sandbox that holds many locks is counted at every sample. */
     bool many = locks_bytes(l->looked.locks) > l->policy->memory / 4;
     s->locks_due = s->locks_due || many || (has_worked(l) && kernel_has_grown(l));
     return s->locks_due;

@@ -1,4 +1,4 @@
-/* Who belongs to a sandbox: its processes, as /proc lists them. */
+/* The processes that belong to a sandbox, as /proc lists them. */
 #include "lifecycle/sample.h"
 
 #include "base/cleanup.h"
@@ -103,8 +103,8 @@ bool process_is_init(const struct lifecycle *l, const struct processes *list,
     return p->seen.pid == (list->own ? 1 : l->init_pid);
 }
 
-/* A process that hides from its own user, until the other end of the line is closed, as the death
- * of who started it closes it too. */
+/* A process that hides from its own user, until the other end of the line is closed, which the
+ * death of its parent does as well. */
 static void hide(int line)
 {
     char byte = 'x';

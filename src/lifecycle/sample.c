@@ -124,9 +124,9 @@ static struct process_seen *find_now(const struct processes *now, pid_t pid)
     return p ? &p->seen : NULL;
 }
 
-/* The kernel adds the time of an ended process to that of who waited for it. If nobody did, because
- * its parent ignores SIGCHLD, it vanishes from everywhere: what was last seen of it is kept here.
- * Who ended and was waited for is known by the growth of an ancestor's account. */
+/* The kernel adds the time of an ended process to that of the process that waited for it. If none
+ * did, because its parent ignores SIGCHLD, it vanishes from everywhere: what was last seen of it is
+ * kept here. Processes that were waited for show in the growth of an ancestor's time. */
 
 static int seen_by_pid(const void *a, const void *b)
 {

@@ -108,8 +108,8 @@ static void add_file(const struct file_look *look, const struct sys_statx *sx)
 }
 
 /* An overlay makes the list of a merged folder for whoever reads it, and keeps it as long as one
- * who read it has the folder open: memory of the kernel's that nobody is charged for. Who reads
- * the folder after a change gets a new list, and those of earlier readers stay. Nobody tells which
+ * that read it has the folder open: memory of the kernel's that nobody is charged for. Reading the
+ * folder after a change makes a new list, and those of earlier readers stay. Nobody tells which
  * descriptors have one, or how large it was: each may have one of the largest folder that was ever
  * seen. Merged folders have a single link; in others nothing is kept for the reader. */
 static void add_folder(const struct file_look *look, const struct sys_statx *sx)
@@ -323,7 +323,8 @@ static bool is_of_review(const struct file_look *look, const char *at,
     return false;
 }
 
-/* By the mapping itself, for who may; else by what was seen of the file before it was deleted. */
+/* By the mapping itself, if brig may look at it; else by what was seen of the file before it was
+ * deleted. */
 static uint64_t mapped_size(const struct file_look *look, const char *at,
                             const struct sample_mapping *m)
 {

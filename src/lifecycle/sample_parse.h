@@ -12,7 +12,7 @@ uint64_t sample_kib_parse(const char *text, const char *name);
 
 /* /proc/PID/status: memory that belongs to this process, page tables and what was swapped out
  * included. Shared memory is counted for everyone who maps it: where nothing better than sampling
- * can be had, too much is the safe side. */
+ * is available, too much is the safe side. */
 uint64_t sample_memory_parse(const char *text);
 bool sample_has_memory(const char *text); /* it tells of memory at all */
 

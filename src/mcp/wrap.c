@@ -1,4 +1,4 @@
-/* The books of wrap: which requests wait for an answer, and for whose. */
+/* Keeps account of requests that wait for an answer, of the client's and of the server's. */
 #include "base/cleanup.h"
 #include "base/quote.h"
 #include "mcp/wrap_internal.h"

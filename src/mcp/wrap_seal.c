@@ -1,4 +1,5 @@
-/* What moving lines needs: descriptors that are there already, memory, time. */
+/* Seals the process that passes lines on: it keeps its open descriptors, memory and the clock, and
+ * can open, start or connect to nothing. */
 #include "base/cleanup.h"
 #include "mcp/wrap_serve.h"
 #include "os/seal.h"

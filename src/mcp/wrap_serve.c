@@ -1,4 +1,5 @@
-/* The loop: lines in, lines out, nothing kept that the other side does not take. */
+/* The event loop of wrap: reads lines of both sides and passes them on. Where one side does not
+ * read, nothing more is read from the other. */
 #include "mcp/wrap_serve.h"
 
 #include "base/cleanup.h"
@@ -201,7 +202,7 @@ static void move(struct serve *s, const struct pollfd fds[SLOTS])
         read_side(s, &s->server);
 }
 
-/* Who is gone, and what follows. */
+/* Notices which side is gone, and ends what has no use without it. */
 static void settle(struct serve *s, uint64_t now)
 {
     if (s->wrap.to_client.failed || s->wrap.to_server.failed) {

@@ -10,7 +10,7 @@ struct wrap_files {
     int client_out; /* for the client */
     int server_in;  /* for the server */
     int server_out; /* lines of the server */
-    int asker;      /* a socket to who can ask a person, or -1 */
+    int asker;      /* a socket to the process that can ask a person, or -1 */
 };
 
 /* What goes over the asker's socket, one message each (SOCK_SEQPACKET). */

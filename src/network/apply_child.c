@@ -37,7 +37,8 @@ static int raw_socket(void)
 
 /* Where no cgroup counts memory, the sockets are counted by what one can hold: TCP's own idea of
  * how large a buffer may grow is brought down to that. Where /proc/sys is read-only (in a
- * container) this cannot be had. The namespace that is written to is that of who opens the file. */
+ * container) this cannot be done. What is written is a setting of the namespace that the writer is
+ * in. */
 static void limit_buffers(void)
 {
     static const char *const paths[] = {"net/ipv4/tcp_wmem", "net/ipv4/tcp_rmem"};

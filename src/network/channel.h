@@ -26,7 +26,7 @@ enum channel_type {
     CH_CONNECTION, /* with a connected socket: text = "ADDRESS PORT" that the code asked for, value
                       = enum channel_listener: what kind of listener it would have met */
     CH_CHECK, /* in place of the first CH_CONFIG, with the same memfd: resolve every source, answer
-                 CH_CHECKED per secret whether it is to be had or not, then wait for the end */
+                 CH_CHECKED per secret whether it is available or not, then wait for the end */
     CH_END,   /* no more work: send what is left, revoke, answer CH_BYE and exit */
     /* proxy → supervisor */
     CH_READY, /* text = JSON {"ca": PEM or null, "facts": {…}}; before any listener is served */

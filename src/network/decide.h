@@ -28,7 +28,7 @@ enum deny_reason {
     DENY_REQUESTS,    /* per minute */
     DENY_SNI,         /* the server name of the handshake is another, missing or encrypted */
     DENY_MALFORMED,   /* what came cannot be read in exactly one way */
-    DENY_CREDENTIAL,  /* the secret that belongs to it is not to be had */
+    DENY_CREDENTIAL,  /* the secret that belongs to it is not available */
     DENY_RESPONSE,    /* the answer could not be checked for secrets, or is malformed */
     DENY_ASKED,       /* a person was asked and did not allow it */
     DENY_AUTH,        /* the proxy alone: its password is missing or wrong */

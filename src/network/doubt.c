@@ -1,5 +1,6 @@
-/* The table of what could make a server see another request, and looking for it. By shape rather
- * than by a list of headers: frameworks invent new ones, but call a method a method. */
+/* Finds headers and parameters that could make a server see another request than brig decided on,
+ * such as X-HTTP-Method-Override. By the shape of their names rather than by a list: frameworks
+ * invent new ones, but call a method a method. */
 #include "network/doubt.h"
 
 #include "base/cleanup.h"

@@ -30,7 +30,7 @@ static const struct {
     [DENY_REQUESTS] = {"requests", "too many requests in this minute"},
     [DENY_SNI] = {"sni", "the server name of the handshake is another, missing or encrypted"},
     [DENY_MALFORMED] = {"malformed", "it cannot be read in exactly one way"},
-    [DENY_CREDENTIAL] = {"credential", "the secret for it is not to be had"},
+    [DENY_CREDENTIAL] = {"credential", "the secret for it is not available"},
     [DENY_ASKED] = {"asked", "a person was asked and did not allow it"},
     [DENY_AUTH] = {"auth", "the password of the proxy is missing or wrong"},
     [DENY_RESPONSE] = {"response", "the answer is malformed or could not be checked for secrets"},
@@ -96,8 +96,8 @@ static void write_spec(const struct target *t, bool explicit, char *out, size_t 
         snprintf(out + n, size - n, ":%u", t->port);
 }
 
-/* Who is to change what: the caller's options, or the fields of a sandbox of the daemon. Its caller
- * may not say which address a name has: only the template does. */
+/* Whether the hint names options of the command line or fields of the daemon's API. A client of the
+ * daemon may not say which address a name has: only the template does. */
 static const char *lead_in(bool live, bool pinned)
 {
     if (live)

@@ -22,7 +22,7 @@ int memfd_sealed(const char *name, const void *data, size_t len, bool executable
  * nothing of it is ever in the caller's memory. */
 int memfd_copied(const char *name, int from, size_t max, struct err *err);
 int fd_set_cloexec(int fd, bool on);
-/* Read or write what can be had at once, on a descriptor that may block: O_NONBLOCK is a property
+/* Read or write what is possible at once, on a descriptor that may block: O_NONBLOCK is a property
  * of the open file, which is shared with others who do not expect it. Returns how much, 0 at the
  * end, or a negative errno; -EAGAIN: nothing now. */
 ssize_t fd_read_now(int fd, void *data, size_t len);

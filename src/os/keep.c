@@ -189,8 +189,8 @@ struct looking {
     struct chain place;
 };
 
-/* Another time it can be told. (A place on a file system that is broken for good must not stand in
- * the way of all that is granted.) */
+/* Short of descriptors or memory: at another time the question has an answer. (A place on a file
+ * system that is broken for good must not stand in the way of all that is granted.) */
 static bool is_short(int why)
 {
     return why == EMFILE || why == ENFILE || why == ENOMEM;
@@ -218,7 +218,7 @@ static bool list_hits(struct looking *l)
     bool found = false;
     int list = runstate_open_fixed(LIST, false), more = 0;
     DIR *d = folder_take(list);
-    if (!d) /* there is none, or it is somebody else's; or it could not be had */
+    if (!d) /* there is none, or it is somebody else's; or it could not be opened */
         found = is_short(errno);
     for (struct dirent *e; d && !found && (more = folder_next(d, &e)) > 0;)
         found = entry_read(dirfd(d), e->d_name, path) && hits(l, path);

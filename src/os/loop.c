@@ -39,7 +39,7 @@ int loop_new(struct loop **ret, struct err *err)
     struct loop *l = calloc(1, sizeof *l);
     if (!l)
         return err_memory(err);
-    /* Room for the timers of most from the start: later nobody could be told that there is none. */
+    /* Room for the timers of most processes from the start: setting a timer later cannot fail. */
     l->heap = calloc(TIMERS_FIRST, sizeof(*l->heap));
     l->timer_room = TIMERS_FIRST;
     l->epoll_fd = l->heap ? epoll_create1(EPOLL_CLOEXEC) : -1;

@@ -51,8 +51,9 @@ void loop_timer_cancel(struct loop *l, struct loop_timer *t);
 /* Runs once, after the callbacks of this round: the place to free what a callback may still hold.
  */
 void loop_defer(struct loop *l, struct loop_task *t);
-void loop_undefer(struct loop *l, struct loop_task *t); /* it will not run; also if it would not */
-uint64_t loop_now_ms(const struct loop *l);             /* monotonic, of this round */
+void loop_undefer(struct loop *l,
+                  struct loop_task *t);     /* it will not run; no harm if it was not to */
+uint64_t loop_now_ms(const struct loop *l); /* monotonic, of this round */
 /* For what is done outside of an io's fn: is it used up, and so much was used. NULL never is. */
 bool loop_share_spent(const struct loop *l, const struct loop_share *s);
 void loop_share_use(const struct loop *l, struct loop_share *s, uint64_t usec);

@@ -1,5 +1,5 @@
-/* Who is at the other end of a connection that was accepted, by address. What is counted and
- * limited for each caller goes by this, wherever the connection was accepted. */
+/* The caller at the other end of a connection that was accepted, by its address. What is counted
+ * and limited for each caller goes by this, wherever the connection was accepted. */
 #pragma once
 
 #include <stdbool.h>

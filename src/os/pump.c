@@ -225,7 +225,8 @@ static const struct pump_line *handed_line(const struct pump_line given[PUMP_LIN
     return NULL;
 }
 
-/* Who is to send it may never do so; it is over when nobody listens any more. */
+/* Waits for the descriptor. The code, which is to send it, may never do so: the wait is also over
+ * when nobody listens any more. */
 static bool is_sent(int door, int listener)
 {
     struct pollfd fds[2] = {{.fd = door, .events = POLLIN}, {.fd = listener}};

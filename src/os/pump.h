@@ -1,9 +1,9 @@
 /* A pump: a child that carries bytes between pipes of the code's and pipes of ours.
  *
- * The kernel locks a pipe while it copies to or from the memory of who writes or reads. If that
+ * The kernel locks a pipe while it copies to or from the memory of the writer or reader. If that
  * memory lies on a file system that does not answer (a file behind a grant, mapped), everybody else
- * at that pipe waits as well, with O_NONBLOCK or without, also to close it. So of the pipes that
- * the code holds one end, somebody has the other who can wait.
+ * at that pipe waits as well, with O_NONBLOCK or without, also to close it. So the
+ * other end of a pipe of the code's is held by a process that may be made to wait.
  *
  * The same holds for a terminal, also for setting its size. And what init says is a terminal need
  * not be one once code runs: it may be whatever the code can open, and shared with it, with
@@ -69,7 +69,7 @@ int pump_start(struct pump *p, struct pump_line lines[PUMP_LINES]);
 /* To be asked when the descriptor is readable: did it end before its work was done? */
 bool pump_failed(struct pump *p);
 void pump_end(struct pump *p);
-/* The same in two steps, for who has many: all are killed first, and waited for together. */
+/* The same in two steps, where there are many: all are killed first, and waited for together. */
 #define PUMP_END_US 1000000u
 void pump_kill(const struct pump *p);
 void pump_let_go(struct pump *p, uint64_t deadline_us);

@@ -1,4 +1,4 @@
-/* Signals as something to read. */
+/* Signals as a descriptor to read from, and their names. */
 #include "os/signals.h"
 
 #include "base/cleanup.h"

@@ -1,5 +1,4 @@
-/* Signals as something to read: for who waits in one place for all that can happen; and as words.
- */
+/* Signals as a descriptor to read from, for event loops; and their names. */
 #pragma once
 
 #include "base/err.h"
@@ -7,8 +6,8 @@
 #include <signal.h>
 #include <stddef.h>
 
-/* Blocks them and returns a signalfd that they come from, or a negative errno. `old` is the mask
- * before, for who puts it back; may be NULL. */
+/* Blocks them and returns a signalfd that they come from, or a negative errno. `old` gets
+ * the mask as it was, to be put back; may be NULL. */
 int signals_open(const int *numbers, size_t count, sigset_t *old, struct err *err);
 
 /* As Go says it, and so E2B's clients read it: "killed", "segmentation fault", "signal 34". */

@@ -55,7 +55,7 @@ enum {
                      With OP_KEEP_STATUS the program itself says so */
     SPAWN_STDIN,  /* this and the next two: not with OP_TTY */
     SPAWN_TERMINAL = SPAWN_STDIN, /* with OP_TTY, and the last then: a socket, by which CTL_TTY is
-                                     sent to who carries what comes out of it and goes in */
+                                     sent to the pump that carries its bytes */
     SPAWN_TERMINAL_FDS,
     SPAWN_STDOUT = SPAWN_STDIN + 1,
     SPAWN_STDERR,
@@ -80,7 +80,7 @@ struct ctl_evidence {
 struct ctl_msg {
     uint32_t type;
     int32_t value;
-    uint32_t request; /* session: chosen by who asks, given back in the answer; never 0 */
+    uint32_t request; /* session: chosen by the asker, given back in the answer; never 0 */
     int32_t pid;      /* session: as the sandbox counts them */
     struct ctl_evidence evidence;
     struct err err;
@@ -99,7 +99,8 @@ enum {
 };
 #define INIT_TREES_MAX 64
 
-/* Where root's part of init is asked from inside, by who is not root; see init/as_root.c. */
+/* Where root's part of init is asked from inside, by a user that is not root; see init/as_root.c.
+ */
 #define AS_ROOT_SOCKET "/run/brig-root"
 
 /* What ps shows for init. */

@@ -42,8 +42,9 @@ struct guest_hello {
                         has its walls */
 };
 
-/* What to start, from who asks for it, over GUEST_JOIN: then comes a plan of OP_ARG, OP_ENV and
- * OP_CWD, then frames. Or a port to connect to: then come frames, of channels 0 (to it) and 1. */
+/* What to start, as the monitor passes it on over GUEST_JOIN: then comes a plan of OP_ARG, OP_ENV
+ * and OP_CWD, then frames. Or a port to connect to: then come frames, of channels 0 (to it) and 1.
+ */
 struct guest_order {
     uint32_t magic, plan_len;
     uint32_t descriptors; /* of the program: 3, or 5 with an interpreter's channel */

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Kept free of data, so that a word can always be said soon. */
+/* Room that data may not use, so that a frame of control can always be sent soon. */
 #define WORDS_ROOM 2048u
 
 void lines_init(struct lines *l, int fd, int (*hear)(void *ctx, const struct lines_frame *frame),

@@ -68,7 +68,7 @@ struct lines_channel {
     enum lines_way way;
     int fd;          /* -1: closed */
     bool over;       /* IN: its end was heard; OUT: it was said, or nobody reads */
-    bool gone;       /* IN: who read has gone, and that is to be said; OUT: its end is */
+    bool gone;       /* IN: the reader has gone, and the other side must be told; OUT: its end is */
     uint32_t credit; /* what the sender may still send */
     uint32_t owed;   /* IN: what was written on, and is not granted again yet */
     uint64_t due;    /* OUT: what was there when it was asked last, and is not sent yet */

@@ -1,4 +1,4 @@
-/* See pace.h. */
+/* Bounds the share of a processor that brig-proxy uses: see pace.h. */
 #include "proxy/pace.h"
 
 unsigned pace_due(struct pace *p, uint64_t wall_us, uint64_t cpu_us)

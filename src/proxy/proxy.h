@@ -148,7 +148,7 @@ void dns_tcp_start(struct proxy *px, struct stream *client); /* takes the stream
 /* ---- keyring.c: the values of the secrets, fetched by the keeper and renewed in time. ---- */
 /* Forks the keeper; before anything is sealed. */
 int keyring_new(struct proxy *px, struct keyring **ret, struct err *err);
-/* Waits for every value; names the first secret that is not to be had. */
+/* Waits for every value; names the first secret that is not available. */
 int keyring_fetch(struct keyring *k, struct err *err);
 /* Asks for every value and says what came of it, by CH_CHECKED. */
 int keyring_check(struct keyring *k, struct err *err);

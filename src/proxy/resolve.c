@@ -18,8 +18,8 @@
 
 #define DEADLINE_MS 5000
 /* Questions that c-ares has not answered, whether anybody still waits for them or not: it cannot be
- * told to forget one, so that who asks and leaves would pile them up. It has 65536 numbers for
- * them, and looks for a free one until there is one. */
+ * told to forget one, so that clients that ask and leave would pile them up. It has 65536 numbers
+ * for them, and looks for a free one until there is one. */
 #define ASKED_MAX 512
 
 struct socket_watch {
@@ -162,7 +162,7 @@ static void on_deadline(struct loop_timer *t)
 
 static void keep_address(struct resolution *q, const struct sockaddr *sa, size_t len)
 {
-    /* More answers than we would look at: unchecked ones are not to be had, so that none is. */
+    /* More answers than we would look at: unchecked ones are not available, so that none is. */
     if (q->count == RESOLVE_MAX)
         q->error = "the name has too many addresses";
     else if (len <= sizeof q->addrs[0])

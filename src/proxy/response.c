@@ -129,7 +129,7 @@ static enum step pass_upgrade(struct session *s)
     return STEP_ON;
 }
 
-/* 1xx: "go on" is passed to who asked for it, anything else is of no use to anyone. */
+/* 1xx: "go on" is passed to a client that asked for it, anything else is of no use to anyone. */
 static enum step pass_interim(struct session *s)
 {
     struct exchange *x = s->x;

@@ -113,7 +113,7 @@ const struct egress_rule *reading_rule(const struct session *s);
  * as they will leave: Connection may have named Content-Type. */
 enum step reading_check(struct session *s);
 enum step reading_watch_body(struct session *s);
-void reading_take_hosts(struct session *s); /* every second word on the host goes */
+void reading_take_hosts(struct session *s); /* takes out X-Forwarded-Host and its like */
 enum step reading_body(struct session *s, const char *piece, size_t len); /* before it is sent */
 
 /* ---- gateway.c: turns a request to the gateway into the one that it asks for. ---- */

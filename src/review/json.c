@@ -1,4 +1,4 @@
-/* What was changed, for programs. */
+/* The changes of a review as JSON. */
 #include "base/cleanup.h"
 #include "base/quote.h"
 #include "review/review.h"

@@ -87,7 +87,7 @@ static int open_dir(int reviews, const char *id, struct err *err)
     return err_hint(err, "`brig diff` lists what there is; a run that changed nothing leaves none");
 }
 
-/* Who makes the layer holds this lock as long as the code runs. */
+/* The supervisor that made the layer holds this lock as long as the code runs. */
 static bool is_running(int dir)
 {
     return flock(dir, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;

@@ -353,7 +353,7 @@ static int change_text(struct review *r, const struct review_style *style,
     if (from && from->trust && !c->trust)
         note(out, style, "TRUST", from->path, from->trust);
     more_mode(out, style, c, a->old.mode);
-    /* Nothing that a patch could say. */
+    /* A patch has no words for this change. */
     if (c->refused ||
         (!from && !c->content && review_git_mode(a->old.mode) == review_git_mode(c->new.mode)))
         return 0;

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "policy/policy.h"
 
-/* Is each secret to be had? Calls back for each, in order; `error` is NULL where it is. Values stay
+/* Is each secret available? Calls back for each, in order; `error` is NULL where it is. Values stay
  * in brig-proxy. Negative: the check itself could not be made. */
 typedef void sandbox_check_fn(void *ctx, const char *name, const char *source, const char *error);
 int sandbox_secrets_check(const struct policy *p, sandbox_check_fn *fn, void *ctx, struct err *err);

@@ -111,7 +111,7 @@ int engine_open(struct sandbox *s, struct err *err)
     if (row->user_kernel && sentry_check(s, err) < 0)
         return err_number(err);
     if (row->probe && !row->probe(&answer)) {
-        err_set(err, ERR_UNSUPPORTED, "the %s tier cannot be had here: %s",
+        err_set(err, ERR_UNSUPPORTED, "the %s tier is not available here: %s",
                 tier_name(s->kernel.tier), answer.why);
         err_at(err, BOUNDARY_KERNEL);
         return err_hint(err, "%s", answer.how);

@@ -181,7 +181,7 @@ static void judge_tier(struct host_report *r, struct host_tier *t, unsigned foun
     if (!t->available || !row->probe)
         return;
     if (row->probe(&answer)) {
-        memcpy(t->how, answer.how, sizeof t->how); /* what it would be had with */
+        memcpy(t->how, answer.how, sizeof t->how); /* what would make it available */
         return;
     }
     t->available = false;

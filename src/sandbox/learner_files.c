@@ -217,7 +217,7 @@ static bool lost_read(const struct files *f, const struct asked *a, const char *
         return true;
     if (f->container || (a->state & ASKED_MISSING))
         return (a->uses & READS) && (a->state & ASKED_MISSING) && !(a->state & ASKED_UNKNOWN);
-    /* Landlock does not keep anybody from looking. */
+    /* Landlock does not refuse stat(). */
     if (!(a->uses & (ASKED_READ | ASKED_LIST | ASKED_RUN)) || !(a->state & ASKED_UNKNOWN))
         return false;
     return look_up(host, &at) == 0 && at.exists && !place_of(&f->s->kernel, at.path);

@@ -118,7 +118,7 @@ static const char *objection(const struct learner *r, const struct learner_host 
     return NULL;
 }
 
-/* Refused for want of a rule, and not by one. */
+/* Refused because no rule allows it, not because a rule forbids it. */
 static bool wants_rule(const struct learner_host *h)
 {
     static const char *const reasons[] = {"no-rule", "port", "scheme", "literal"};

@@ -29,7 +29,7 @@ struct link_config {
     const struct run_values *values; /* what the environment does not have; or NULL */
     const char *token;               /* standalone: what clients must show */
     uid_t uid;            /* who to become when started by root; 0: the proxy's own choice */
-    bool check;           /* only see whether the secrets are to be had: CH_CHECKED for each */
+    bool check;           /* only see whether the secrets are available: CH_CHECKED for each */
     const char *resolver; /* "ADDRESS:PORT"; NULL: as the host resolves */
     bool learn;           /* see proxy/proxy.h */
     uint32_t cpus_milli;  /* its share of a processor; 0: all of one */
@@ -52,11 +52,11 @@ int link_connection(struct link *l, int fd, enum channel_listener kind, const ch
 int link_sync(struct link *l, uint32_t value);
 /* Tells the proxy that the code asked for an address at which nothing listens. */
 void link_refused(struct link *l, const char *address, uint16_t port);
-/* 1: l->msg is filled in; 0: nothing now; negative: it is gone, and l->fd is -1. Who watched
- * it forgets it now. */
+/* 1: l->msg is filled in; 0: nothing now; negative: it is gone, and l->fd is -1. A loop
+ * that watched it must forget it now. */
 int link_next(struct link *l);
-/* Who holds the secrets of this proxy and gives them back at the end: it outlives a proxy that was
- * killed. 0: nobody, or he has ended. */
+/* The keeper, which holds the secrets of this proxy and revokes them at the end: it outlives a
+ * proxy that was killed. 0: there is none, or it has ended. */
 pid_t link_keeper(const struct link *l);
 /* Tells it to finish, hands every last message to fn, reaps it. Kills it if it takes too long. */
 void link_end(struct link *l, void (*fn)(void *ctx, const struct channel_msg *msg), void *ctx);

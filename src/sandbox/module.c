@@ -22,7 +22,8 @@ static const struct {
      "javascript.wasm",
      "BRIG_WASM_JAVASCRIPT",
      false,
-     "`make` builds QuickJS where Debian's mirror, clang and wasi-libc can be had (tools/quickjs)"},
+     "`make` builds QuickJS where Debian's mirror, clang and wasi-libc are available "
+     "(tools/quickjs)"},
     {{"python", "py", "python3"},
      "python.wasm",
      "BRIG_WASM_PYTHON",

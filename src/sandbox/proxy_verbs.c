@@ -1,4 +1,4 @@
-/* brig-proxy without a sandbox: alone for other tools, and to see whether secrets are to be had. */
+/* brig-proxy without a sandbox: alone for other tools, and to see whether secrets are available. */
 #include "audit/netlog.h"
 #include "base/cleanup.h"
 #include "http/url.h"
@@ -44,7 +44,7 @@ static void take_checked(void *ctx, const struct channel_msg *msg)
     const char *error = json_text(root, "error");
     bool good = ok && json_type(ok) == JSON_BOOL && json_bool(ok);
     if (name && source) {
-        c->fn(c->ctx, name, source, good ? NULL : error ? error : "it is not to be had");
+        c->fn(c->ctx, name, source, good ? NULL : error ? error : "it is not available");
         c->seen++;
     }
     json_free(root);

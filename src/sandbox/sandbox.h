@@ -113,7 +113,7 @@ struct run_changes {
     struct run_change {
         char path[64];    /* "/usr": what the root had at its top when the code began */
         char target[192]; /* of a symbolic link, else empty */
-        int layer;        /* N, of a folder; else -1 */
+        int layer;        /* of a folder: the number of its overlay's layer; else -1 */
     } tops[];
 };
 
@@ -151,7 +151,7 @@ struct run_result {
     unsigned notice_count;
     struct run_asked asked[RUN_ASKED_MAX];
     unsigned asked_count;
-    struct run_changes *changes; /* NULL: they were not asked for, or cannot be had */
+    struct run_changes *changes; /* NULL: they were not asked for, or are not available */
 };
 
 /* Negative on failure: nothing untrusted was run (err_exit_status(err) is the exit status),

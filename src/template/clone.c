@@ -119,7 +119,7 @@ static int take_request(int door, struct clone_job *j)
     return 0;
 }
 
-/* Kernel quotas of a user namespace are charged to who made it: a template of root's makes each
+/* Kernel quotas of a user namespace are charged to its maker: a template of root's makes each
  * under the clone's own uid. */
 static int take_uid(uid_t uid, gid_t gid)
 {

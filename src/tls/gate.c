@@ -1,4 +1,4 @@
-/* Who is let in: accepts connections, and makes room where there is none (TL-2). */
+/* Accepts connections, and closes others to make room for them where there is none (TL-2). */
 #include "tls/gate.h"
 
 #include "base/cleanup.h"

@@ -8,11 +8,11 @@
  * TL-1  The key is in this process alone. It comes in a sealed file after the process was sealed.
  * TL-2  What strangers make it hold is bounded: connections in all; those that the front does not
  *       have, not yet or no more, in all and for each address, and they give way to new ones, the
- *       longest wait first; a handshake in time; bytes in each direction; the pace of who does not
- *       read; records that bring no data.
- * TL-3  Nothing is ever served without TLS on its sockets. Who speaks plain HTTP is told so.
- * TL-4  A pair that cannot be used changes nothing: the one before stays in force. Connections that
- *       are open go on with the one that they began with. */
+ *       longest wait first; a handshake in time; bytes in each direction; the pace of clients
+ *       that do not read; records that bring no data.
+ * TL-3  Nothing is ever served without TLS on its sockets. A client that speaks plain HTTP is told
+ * so. TL-4  A pair that cannot be used changes nothing: the one before stays in force. Connections
+ * that are open go on with the one that they began with. */
 #pragma once
 
 #include "base/err.h"

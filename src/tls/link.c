@@ -457,7 +457,8 @@ static void on_inner(struct loop_io *io, uint32_t events)
     if (events & (EPOLLHUP | EPOLLERR)) {
         flow_drop(&l->up);
         l->up.eof = l->up.done = true;
-        /* It counts nowhere else any more. */
+        /* The front does not count it any more: from here on it counts as one that may be closed.
+         */
         l->front_ended = true;
         waits(l, true);
     }

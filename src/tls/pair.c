@@ -188,7 +188,7 @@ static void write_date(const ASN1_TIME *at, char out[static PAIR_DATE_SIZE])
         snprintf(out, PAIR_DATE_SIZE, "?");
 }
 
-/* Clients would refuse it: better said here, to who can renew it. */
+/* Clients would refuse it: better said here, to the operator, who can renew it. */
 static int check_dates(const X509 *x, const struct pair_words *words,
                        char until[static PAIR_DATE_SIZE], struct err *err)
 {

@@ -16,7 +16,7 @@
 struct hasher {
     struct sha256 sha;
     pthread_t thread;
-    bool off;    /* nobody wants the digest: a ring of pieces, no more */
+    bool off;    /* no digest is wanted: the pieces are only passed on */
     bool beside; /* there is a thread; otherwise it is done at once */
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -1,6 +1,6 @@
 /* brig-unpack KIND BYTES ENTRIES: reads an archive from stdin, unpacks it into the working folder,
- * says on stdout what came. KIND is `layer`, `plain` (a layer that is not packed, whose digest who
- * gives it makes himself), or `archive`, in which no name means anything. It is started by brig
+ * says on stdout what came. KIND is `layer`, `plain` (a layer without compression, whose digest the
+ * caller computes), or `archive`, in which no name means anything. It is started by brig
  * alone, in a sandbox (images/load/unpack.c). */
 #include "base/buf.h"
 #include "base/json.h"

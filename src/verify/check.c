@@ -1,4 +1,4 @@
-/* What the canaries say afterwards. */
+/* Looks at the canaries after the attacks: which of them were read, changed or reached. */
 #include "verify/row.h"
 
 #include "verify/canaries.h"

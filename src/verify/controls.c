@@ -1,4 +1,4 @@
-/* Every attack where nothing guards: outside, as the caller. */
+/* The controls: runs every attack without a sandbox, as the caller. */
 #include "verify/cell.h"
 
 #include "base/clock.h"

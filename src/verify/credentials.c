@@ -76,8 +76,8 @@ int attack_agents(struct attempt *a)
     return used ? 0 : ATTACK_NOTHING;
 }
 
-/* Where engines, buses and agents listen; %d is the caller's uid. Who can connect to one of the
- * first can be root; the others hand out keys, or act for the caller. */
+/* Where engines, buses and agents listen; %d is the caller's uid. A process that can connect to one
+ * of the first can become root; the others hand out keys, or act for the caller. */
 static const char *const engine_sockets[] = {"/run/docker.sock",
                                              "/var/run/docker.sock",
                                              "/run/containerd/containerd.sock",

@@ -1,6 +1,6 @@
 /* Attacks on the kernel boundary: system calls that administer the machine or are known for their
- * bugs. Arguments are such that who may call them gets a harmless answer; that answer, instead of a
- * refusal, is the finding. */
+ * bugs. Arguments are such that a caller that is allowed gets a harmless answer; that answer,
+ * instead of a refusal, is the finding. */
 #include "verify/attack.h"
 
 #include "base/cleanup.h"

@@ -97,7 +97,7 @@ static int fill(const char *path, size_t bytes)
     return 0;
 }
 
-/* In several files: a limit per file is none of the whole. */
+/* In several files, since a limit on each file would not bound all of them together. */
 int attack_disk(struct attempt *a)
 {
     char path[512];

@@ -31,7 +31,7 @@ struct place {
     int32_t patience;   /* milliseconds that a limit which is kept by looking has to be noticed */
     int32_t namespaced; /* container tier */
     int32_t guest;      /* vm tier */
-    int32_t caller;     /* uid of who runs brig verify: has a folder in /run/user */
+    int32_t caller;     /* uid that runs brig verify: has a folder in /run/user */
     uint16_t tcp, tcp6, udp;
     /* the servers behind brig-proxy: with a secret, without, without a rule; names */
     uint16_t bound, plain, closed, names;

@@ -296,7 +296,7 @@ enum scene_id row_scene(const struct row *r, bool guest)
     case SCENE_MEMORY:
     case SCENE_DISK:
     case SCENE_INODES:
-    case SCENE_OUTPUT: /* the last of them: nothing is heard after it */
+    case SCENE_OUTPUT: /* the last of them: after it the sandbox's output is not read any more */
         return SCENE_LIMITS;
     case SCENE_LEAVE:
         return SCENE_PLAIN;

@@ -21,7 +21,7 @@ static void check_policy(const struct verify_options *o, struct verify_cell *cel
     struct policy p;
     struct err err = ERR_INIT;
     if (o->build(o->ctx, cell->level, cell->tier, &p, &err) < 0)
-        return; /* told by who makes the first sandbox */
+        return; /* the first sandbox that is made tells it */
     if (run_check_policy(&p, cell->tier, &err) < 0) {
         cell->tried = false;
         snprintf(cell->why, sizeof cell->why, "%.250s", err.message);

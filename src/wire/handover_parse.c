@@ -15,7 +15,7 @@ int handover_parse(const void *packet, size_t len, struct peer_address *ret)
         return -EPROTO;
     memcpy(&p, packet, sizeof p);
     memcpy(&v6, p.address, sizeof v6);
-    /* Each address in one form only: no second one is to be had by writing it in another way. */
+    /* Each address is counted in one form only: writing it in another way gives no second one. */
     if (p.family == 4 ? memcmp(p.address + 4, none, sizeof none) != 0
                       : p.family != 6 || IN6_IS_ADDR_V4MAPPED(&v6))
         return -EPROTO;

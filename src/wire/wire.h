@@ -53,7 +53,7 @@
                          */                                                                        \
     X(DONE, "done")     /* the request was carried out; text, value and fds as it says */          \
     X(FAIL, "fail")     /* the request failed: {"code","errno","boundary","message","hint"};       \
-                           request 0: the sandbox itself cannot be had, or must end */             \
+                           request 0: the sandbox itself is not available, or must end */          \
     X(EXITED, "exited") /* {"pid"}: value = wait status */                                         \
     X(EVENT, "event")   /* {"boundary","kind","what","rule","hint","count"}: for the audit */      \
     X(ENDED, "ended")   /* {"reason","usage":{},"receipt":{}}: the last message */                 \
@@ -93,7 +93,7 @@ const char *wire_type_name(enum wire_type type);
 
 struct wire_msg {
     enum wire_type type;
-    uint32_t request; /* chosen by who asks; the answer (DONE, FAIL, STATS) carries it; else 0 */
+    uint32_t request; /* chosen by the asker; the answer (DONE, FAIL, STATS) carries it; else 0 */
     int64_t value;
     size_t text_len;
     char text[WIRE_TEXT_MAX + 1]; /* JSON or empty; always NUL-terminated */

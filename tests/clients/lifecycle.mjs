@@ -122,7 +122,7 @@ await check('connect extends the time and never shortens it', async () => {
   await rejects(Sandbox.connect(sandbox.sandboxId), (e) => assert.equal(e.name, 'SandboxNotFoundError'))
 })
 
-await check('what cannot be had is refused with a reason', async () => {
+await check('what is not available is refused with a reason', async () => {
   await rejects(Sandbox.create('no-such-template'), (e) => assert.match(e.message, /no-such-template/))
   await rejects(Sandbox.create('base', { timeoutMs: 25 * 3600 * 1000 }), (e) => assert.match(e.message, /timeout/))
   await rejects(Sandbox.create('base', { apiKey: 'e2b_' + '0'.repeat(40) }), (e) => assert.equal(e.name, 'AuthenticationError'))

@@ -199,7 +199,7 @@ def test_conflicts_are_refused(lab, what):
     assert done.returncode == 125 and "host" in done.stderr, done
     assert tree(lab.project) == theirs
     assert any(c["conflict"] and p.startswith(name) for p, c in lab.changes(review).items())
-    # What nobody touched can still be had.
+    # What nobody touched is still there.
     assert lab.apply(review, "free").returncode == 0
     assert (lab.project / "free").read_text() == "mine\n"
 

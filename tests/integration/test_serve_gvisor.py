@@ -594,7 +594,7 @@ def test_what_is_not_there_is_refused_with_the_reason(serve):
 
 
 def test_no_runsc_no_sandbox(serve):
-    """A sandbox is refused where its tier cannot be had, and nothing weaker comes in its place."""
+    """A sandbox is refused where its tier is not available, and nothing weaker comes in its place."""
     with Serve(serve.caller, templates={"gvisor.json": GVISOR}, env={"BRIG_RUNSC": "/nonesuch/runsc"}) as other:
         other.count = 2000
         with pytest.raises(Failed, match="runsc"):

@@ -441,7 +441,7 @@ def test_who_has_one_id_is_told(lines, words):
     """Without a second id two users cannot be mapped: nothing is started, least of all something with one user."""
     with OwnEtc(lines) as etc, users_daemon(etc) as daemon:
         told = daemon.request("POST", "/sandboxes", {"templateID": "two"})
-        assert told.status == 501 and "two users cannot be had here" in told.json["message"] and words in told.json["message"], told
+        assert told.status == 501 and "two users are not available here" in told.json["message"] and words in told.json["message"], told
         assert "usermod --add-subuids" in told.json["message"] and "start brig serve as root" in told.json["message"], told
         assert daemon.create("base").sh("id -u").out == b"1000\n", "control"
 
@@ -705,7 +705,7 @@ def test_the_doctor_knows():
 
 @needs_another_user
 def test_a_set_id_program_gives_nothing_inside():
-    """newuidmap itself, inside: no-new-privileges holds, and there is no namespace to be had."""
+    """newuidmap itself, inside: no-new-privileges holds, and there is no namespace available."""
     with OwnEtc() as etc, users_daemon(etc) as daemon:
         box = daemon.create("two")
         for user in ("user", "root"):

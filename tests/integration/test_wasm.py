@@ -182,7 +182,7 @@ def test_in_the_process_tiers_walls_a_module_does_the_same(built):
             return json.loads(told.stdout)
 
         refused = run("wasm", "--", folder / "files.wasm", ".")
-        assert "cannot be had" in refused["error"]["message"] and "--tier wasm-process" in refused["error"]["hint"], "control: there are no namespaces"
+        assert "is not available" in refused["error"]["message"] and "--tier wasm-process" in refused["error"]["hint"], "control: there are no namespaces"
         for options in ([], ["--noexec"]):
             told = run("wasm-process", *options, "--rw", f"{folder}/out", "--", folder / "files.wasm", f"{folder}/out")
             assert told["exit_code"] == 7 and "500 entries" in told["stdout"] and (folder / "out/link").is_symlink(), told

@@ -136,7 +136,7 @@ def test_a_file_that_only_the_hosts_root_may_read_stays_one(caller, box):
 
 @pytest.mark.parametrize("writable", [["--writable-root"], []], ids=["writable", "control"])
 def test_memory_that_only_a_cgroup_counts(caller, writable):
-    """Where memory is only watched there is no /dev/zero to be had for writing: elsewhere a rule of Landlock's refuses it, here
+    """Where memory is only watched there is no /dev/zero available for writing: elsewhere a rule of Landlock's refuses it, here
     none can."""
     told = caller.json(*NO_CGROUP, *writable, "--", "python3", "-c", """if 1:
         import os

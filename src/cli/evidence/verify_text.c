@@ -207,7 +207,7 @@ static void untried(const struct verify_result *r, struct buf *out)
         const struct verify_cell *cell = &r->cells[c];
         if (cell->tried)
             continue;
-        buf_fmt(out, "\nLevel %s on the %s tier cannot be had here: ", level_name(cell->level),
+        buf_fmt(out, "\nLevel %s on the %s tier is not available here: ", level_name(cell->level),
                 tier_name(cell->tier));
         term_clean(out, cell->why);
         buf_chr(out, '\n');

@@ -72,7 +72,7 @@ static int forget(const struct store *s, const char *name, struct err *err)
         err_set(err, ERR_REFUSED, "there is no image %s", name);
         return err_hint(err, "`brig image list` has the names of images");
     }
-    /* One that cannot be read is none that anybody would miss. */
+    /* A name that cannot be read is removed as well: no image that works is behind it. */
     return name_remove(s, name, err);
 }
 

@@ -1,4 +1,4 @@
-/* brig oci state, list, ps, events, features, spec: what there is, and what can be had. */
+/* brig oci state, list, ps, events, features, spec: what there is, and what this build offers. */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/num.h"

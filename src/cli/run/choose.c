@@ -134,7 +134,7 @@ static void render(const struct answers *a, struct buf *out)
             buf_fmt(out, "here: %s tier; brig run --level %s -- COMMAND\n",
                     tier_name(host.levels[level].tier), level_name(level));
         else {
-            buf_str(out, "here: not to be had: ");
+            buf_str(out, "here: not available: ");
             term_clean(out, host.levels[level].why);
             buf_chr(out, '\n');
         }

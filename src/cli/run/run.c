@@ -418,7 +418,7 @@ static int commit(const struct run_options *o, const struct run_request *request
         return 0;
     }
     if (!result->changes)
-        return err_set(err, ERR_SYSTEM, "what the command changed cannot be had");
+        return err_set(err, ERR_SYSTEM, "what the command changed is not available");
     buf_str(&text, "brig run --");
     for (char *const *word = request->argv; *word; word++)
         buf_fmt(&text, " %s", *word);

@@ -1,4 +1,4 @@
-/* brig secrets check: is each secret to be had? Nothing of a value is ever shown: it stays in
+/* brig secrets check: is each secret available? Nothing of a value is ever shown: it stays in
  * brig-proxy, which is asked. */
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -151,13 +151,13 @@ static int check_main(const struct verb *verb, int argc, char *const argv[])
 
 static const struct verb verb_secrets_check = {
     .name = "secrets check",
-    .summary = "say whether each secret is to be had, without showing it",
+    .summary = "say whether each secret is available, without showing it",
     .usage = "secrets check [--json] [--secret NAME=SOURCE@ORIGIN…] [--policy FILE]",
     .about = "Each source is asked as a run would ask it: the variable, the file, the program,\n"
              "Vault. The value stays in brig-proxy; only whether there is one comes back.",
     .examples = "brig secrets check --policy agent.yaml\n"
                 "brig secrets check --secret 'TOKEN=file:/run/token@https://api.example.org'",
-    .statuses = "0    every secret is to be had\n"
+    .statuses = "0    every secret is available\n"
                 "1    at least one is not\n"
                 "125  the options or the file are wrong, or the check could not be made",
     .options = &check_table,

@@ -304,7 +304,7 @@ static int serve(struct serve *s, struct err *err)
     s->config.ready = on_ready;
     s->config.say = say;
     s->config.warn = warn;
-    /* No sandbox gets to see it, wherever it lies. */
+    /* The state folder is never granted to a sandbox, wherever it lies. */
     if (s->config.certificate_key)
         serve_keep(s->config.certificate_key);
     s->config.ctx = s;

@@ -162,8 +162,9 @@ static int listen_unix(struct serve_sockets *s, struct launcher_config *c, struc
     mode_t old = umask(0177);
     int bound = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&at, sizeof at);
     umask(old);
+    /* Before the first caller can connect: it holds for later ones alone. */
     if (bound == 0)
-        socket_take_no_rights(fd); /* before the first caller, who would be let off */
+        socket_take_no_rights(fd);
     if (bound < 0 || listen(fd, BACKLOG) < 0)
         return err_sys(err, "cannot listen on %s", at.sun_path);
     memcpy(s->unix_path, at.sun_path, sizeof s->unix_path);

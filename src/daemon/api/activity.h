@@ -20,8 +20,8 @@
  *
  * AY-3  What it held is returned to its account when it is freed, all of it and not before.
  *
- * AY-4  A call has one owner. The end hands it back to who ends the activity, and he answers it; a
- *       call whose client has left answers itself. */
+ * AY-4  A call has one owner. The end hands it back to the code that ends the activity, which
+ *       answers it; a call whose client has left answers itself. */
 #pragma once
 
 #include "daemon/api/call.h"

@@ -29,7 +29,7 @@ static void write_question(struct json_writer *w, const struct question_info *q)
     jw_object_end(w);
 }
 
-/* Who reads events does so for long: the key may have been revoked since. */
+/* A stream of events lasts for long: its key may have been revoked since it began. */
 static bool may_see(const struct key *key, const struct question_info *q)
 {
     return !key->revoked_ms && (key->operator_key || strcmp(q->owner, key->id) == 0);

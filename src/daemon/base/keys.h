@@ -30,5 +30,5 @@ int keys_restore(struct keys *k, const char *id, const char *json, size_t len, s
 /* In constant time over all keys; NULL: none, or revoked. */
 const struct key *keys_check(const struct keys *k, const char *text, size_t len);
 const struct key *keys_find(const struct keys *k, const char *id);
-/* RV-8: a project is shown to who it was bound to, and to the operator. */
+/* RV-8: a project is shown to the keys that it is bound to, and to the operator. */
 bool key_has_project(const struct key *key, const char *path);

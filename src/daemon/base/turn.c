@@ -1,5 +1,6 @@
-/* Code that reads as fast as it is written to makes room all the time: whoever wrote until there is
- * none would be with it until all is written, and with nobody else. */
+/* Bounds how much is written to one process in one round of the event loop. Code that reads as fast
+ * as it is written to always has room for more: without a bound, the front would write to it until
+ * everything is written, and meanwhile serve nobody else. */
 #include "daemon/base/turn.h"
 
 #include <errno.h>

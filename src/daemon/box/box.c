@@ -456,7 +456,7 @@ bool box_denied_since(const struct box *b, uint64_t mark, struct buf *out)
         if (lines++ == DENIED_LINES)
             return true;
         struct denial d = b->denied->list.items[i];
-        d.count = 1; /* of all that ever were: not of this process */
+        d.count = 1; /* the count is that of the sandbox's whole life, not of this process */
         if (lines > 1)
             buf_str(out, "; ");
         denial_line(&d, out);

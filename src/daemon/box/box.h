@@ -81,8 +81,9 @@ struct box_request {
     const struct json *metadata; /* object of strings, or NULL */
     const struct json *env;      /* the same */
     const struct json *network;  /* {"allow":[…],"block":[…]} or NULL: as the template says */
-    enum said internet;          /* kept to be told: what it means is in `network` */
-    const struct json *headers;  /* set on what it sends, or NULL: for its warden, and secret */
+    enum said
+        internet; /* as the client said it, to be shown again; what it means is in `network` */
+    const struct json *headers; /* set on what it sends, or NULL: for its warden, and secret */
     const char *project;   /* one that the operator offers, by its path or the last part of it */
     const char *mask_host; /* shorter than MASK_HOST_SIZE, or NULL */
     /* Makes the template's stricter, or NULL: an object, or a string with the text of one. Its

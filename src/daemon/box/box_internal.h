@@ -74,7 +74,7 @@ struct box {
     enum interp_language interp_language;
 
     struct account *account; /* of its owner */
-    struct hold hold;        /* of what was said when it was made */
+    struct hold hold;        /* of what the request that made it said */
     struct box_dependent *dependents;
     struct process *processes;
     struct context *contexts;
@@ -102,7 +102,7 @@ void box_on_thawed(struct box *b);
 void box_on_ended(struct box *b, const char *reason);
 void box_on_gone(struct box *b, int64_t wait_status);
 void box_end_is_late(struct box *b);
-void box_fail(struct box *b, const struct err *err); /* misbehaved, or cannot be had: ends */
+void box_fail(struct box *b, const struct err *err); /* misbehaved, or is not available: ends */
 
 /* box.c */
 struct box *box_lookup(struct core *c, const char *id); /* in any state */
@@ -113,7 +113,7 @@ bool box_usable(const struct box *b, struct err *err);
 struct box_order {
     const char *policy, *network, *headers;
 };
-/* `o` NULL: nothing. What goes wrong is told to who waits for it. */
+/* `o` NULL: nothing. What goes wrong is told to those who wait for the box. */
 void box_launch(struct box *b, const struct box_order *o);
 void box_stop_work(struct box *b, const struct err *why); /* everything that clients wait for */
 extern const struct peer_ops warden_ops;

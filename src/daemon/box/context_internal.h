@@ -94,7 +94,7 @@ void context_pump(struct context *c);
 void context_watch(struct context *c);
 void context_pump_soon(struct context *c);
 void context_lose_touch(
-    struct context *c); /* it cannot be told anything any more: as good as its end */
+    struct context *c); /* nothing can be sent to it any more: treated as its end */
 /* execution.c */
 void execution_next(struct context *c); /* starts the first one if nothing runs */
 void execution_send(struct context *c); /* more of its code */

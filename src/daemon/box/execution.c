@@ -142,8 +142,8 @@ static void on_settled(void *ctx, const struct err *err)
 /* The interpreter's words come straight from inside, the refusals by the warden and brig-proxy: an
  * error waits until they, asked in turn, have told what they refused before. So does a good end in
  * a sandbox to which something was refused already: a refusal that is repeated is told late, and
- * would be taken for the next cell's. False: it is to be said again. Who does not want to hear of
- * refusals need not wait. */
+ * would be taken for the next cell's. False: the end is to be told later. A caller that does not
+ * ask for refusals need not wait. */
 static bool settle(struct context *c, struct execution *e)
 {
     if (e->settled || !e->sink.denied)

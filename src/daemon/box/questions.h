@@ -1,6 +1,6 @@
 /* Questions to a person about what a sandbox is to do. Held in memory by the core, each charged to
- * the key of its sandbox. Who may see and answer one is decided by whoever offers them
- * (daemon/api/approvals.c); here stands what waits, and for how long. */
+ * the key of its sandbox. Who may see and answer one is decided in
+ * daemon/api/approvals.c; here stands what waits, and for how long. */
 #pragma once
 
 #include "approvals/approval.h"

@@ -115,8 +115,8 @@ static bool blocks_everything(const struct json *list)
 }
 
 /* {"allow":[…],"block":[…],"beyond":…}; without "allow" the template's own rules stay.
- * "everything", what is left out of "block", and "internet" are kept for who asks later what was
- * said. */
+ * "everything", what is left out of "block", and "internet" are kept, to be shown later as the
+ * client said them. */
 static struct json *network_tree(const struct call *call, const struct wanted_network *n,
                                  enum said internet, struct err *err)
 {

@@ -32,7 +32,7 @@ struct mcp_file {
     unsigned entries;
     bool cut;
     void (*done)(struct mcp_file *f);
-    void *ctx; /* of who asked */
+    void *ctx; /* the caller's */
 };
 
 struct mcp_file *file_new(struct mcp_call *c, enum files_op op); /* NULL: answered */

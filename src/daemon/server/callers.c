@@ -1,4 +1,5 @@
-/* Who has how many connections (DM-2), and which of them give way when there is no room (DM-4). */
+/* Counts the connections of each caller (DM-2), and chooses which of them are closed when there is
+ * no room for a new one (DM-4). */
 #include "daemon/server/connection.h"
 
 #include "base/container.h"

@@ -1,5 +1,5 @@
 /* Builds an image as a Dockerfile says, stage by stage. Each RUN is a run of a sandbox whose root
- * is what was built so far, by the rules of who called; what it changed becomes a layer (IM-14).
+ * is what was built so far, by the caller's rules; what it changed becomes a layer (IM-14).
  *
  * IM-16  A RUN has the walls, the limits and the network of the caller's options, whatever the file
  *        says. Arguments of a build are variables of its commands and nothing else: no value of one
@@ -359,7 +359,7 @@ static int keep_changes(struct derived *d, const struct instruction *i, const ch
                                  : err_number(err);
     }
     if (!result->changes)
-        return err_set(err, ERR_SYSTEM, "what the command changed cannot be had");
+        return err_set(err, ERR_SYSTEM, "what the command changed is not available");
     if (derive_open(d, &t, err) < 0)
         return err_number(err);
     uint64_t before = d->sum.left_out;

@@ -1,5 +1,5 @@
-/* Makes an image of another one. Its files are more names of the base's; what unpacks a layer sees
- * none of them. */
+/* Makes an image of another one. Its files are hard links to the base's; the process that
+ * unpacks a layer sees none of them. */
 #include "images/build/build.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-/* .dockerignore: what of the context is not to be had. The last pattern that fits decides. */
+/* .dockerignore: which files of the context are left out. The last pattern that fits decides. */
 #include "images/build/dockerfile.h"
 
 #include "base/cleanup.h"

@@ -60,7 +60,7 @@ static int measure_file(int dir, const char *name, struct came *came, struct err
     return 0;
 }
 
-/* What cannot be measured is over the limit as far as anybody knows. */
+/* What cannot be measured counts as over the limit. */
 static int measure_folder(int tmp, const char *folder, struct came *came, struct err *err)
 {
     struct dirent *e;

@@ -17,7 +17,7 @@ int broker_meta(struct kernel *k, const struct seccomp_notif *n, int mem);
 
 /* What others read is nobody's business: which of the host's programs are started, and what other
  * sandboxes do, would show on the files that all of them share. Everything else that inotify tells
- * can also be had by looking again and again. Many libraries ask for all events and need few: the
+ * can also be found by looking again and again. Many libraries ask for all events and need few: the
  * watch is set, without those. `watch`: the code's inotify descriptor. */
 int broker_watch(struct kernel *k, const struct seccomp_notif *n, int mem, int watch);
 

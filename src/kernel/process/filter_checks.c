@@ -470,7 +470,7 @@ static void check_setrlimit(struct filter_check *c)
     if_equal(c, RLIMIT_CORE, PRETEND, ALLOW);
 }
 
-/* Who asks how it was, too, would be told nothing, and take that for an answer. */
+/* A call that also asks for the old setting would get none, and take that for an answer. */
 static void check_prlimit(struct filter_check *c, const struct filter_options *o)
 {
     if (!o->isolated_pids) {

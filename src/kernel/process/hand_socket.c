@@ -19,7 +19,7 @@
 #ifndef SO_COOKIE
 #define SO_COOKIE 57
 #endif
-/* enum in the kernel's header, which cannot be had together with the C library's */
+/* enum in the kernel's header, which cannot be included together with the C library's */
 #define STATE_ESTABLISHED 1
 #define STATE_SYN_SENT    2
 #define STATE_CLOSE       7

@@ -499,7 +499,7 @@ function safely(error) {
   try {
     return tellError(error);
   } catch {
-    return { name: 'Error', value: '(its text cannot be had)', traceback: '' };
+    return { name: 'Error', value: '(its text is not available)', traceback: '' };
   }
 }
 

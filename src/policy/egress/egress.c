@@ -142,7 +142,7 @@ size_t egress_ports(const struct egress *e, uint16_t *ret, size_t max)
     return count;
 }
 
-/* Loopback and the private ranges: the packets stay with who runs brig. */
+/* Loopback and the private ranges: the packets stay on this machine or in its network. */
 static bool is_local(const struct host *h)
 {
     const uint8_t *a = h->addr;

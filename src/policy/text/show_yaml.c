@@ -85,7 +85,7 @@ static void show_flow(const struct json *box, struct buf *out)
     buf_chr(out, mapping ? '}' : ']');
 }
 
-/* On the line where it stands. */
+/* A value that fits behind its key, on the same line. */
 static void show_value(const struct json *j, struct buf *out)
 {
     struct json_writer w;

@@ -79,7 +79,7 @@ int cmd_forkchain(int argc, char **argv)
 
 #define ROOM 16
 
-/* How many processes can be had at once, up to ROOM. */
+/* How many processes can be made at once, up to ROOM. */
 static unsigned long room(void)
 {
     unsigned long held = 0;

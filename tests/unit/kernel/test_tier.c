@@ -13,7 +13,7 @@ Test(tier, every_tier_has_a_row)
         const struct tier_row *row = tier_row(t);
         cr_assert_not_null(row->about, "%s", tier_name(t));
         cr_assert(row->needs || row->probe, "%s needs nothing at all", tier_name(t));
-        /* A tier that stands in namespaces cannot be had without them. */
+        /* A tier that stands in namespaces is not available without them. */
         if (row->needs && tier_namespaced(t))
             cr_assert(row->needs & TIER_NEEDS_NAMESPACES, "%s", tier_name(t));
         /* Only what is served can be cloned. */
