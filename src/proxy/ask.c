@@ -26,22 +26,24 @@ struct asked {
     bool pending, denied;
 };
 
-static struct asked asked[ORIGINS_MAX];
-static size_t asked_count;
-static struct asking *waiting;
-static unsigned waiting_count;
+struct asks {
+    struct asked asked[ORIGINS_MAX];
+    size_t asked_count;
+    struct asking *waiting;
+    unsigned waiting_count;
+};
 
-static struct asked *find(const struct target *t)
+static struct asked *find(struct asks *k, const struct target *t)
 {
-    for (size_t i = 0; i < asked_count; i++)
-        if (asked[i].port == t->port && host_equal(&asked[i].host, &t->host))
-            return &asked[i];
+    for (size_t i = 0; k && i < k->asked_count; i++)
+        if (k->asked[i].port == t->port && host_equal(&k->asked[i].host, &t->host))
+            return &k->asked[i];
     return NULL;
 }
 
-bool ask_was_denied(const struct target *t)
+bool ask_was_denied(const struct proxy *px, const struct target *t)
 {
-    const struct asked *a = find(t);
+    const struct asked *a = find(px->asks, t);
     return a && a->denied;
 }
 
@@ -54,13 +56,15 @@ static bool may_ask(const struct proxy *px, const struct target *t, enum deny_re
 /* The question itself, once for each origin. */
 static struct asked *put(struct proxy *px, const struct target *t)
 {
-    struct asked *a = find(t);
+    struct asks *k = px->asks;
+    struct asked *a = find(k, t);
     if (a)
         return a->pending ? a : NULL;
-    if (asked_count == ORIGINS_MAX || channel_send(px->control_fd, CH_ASK, (uint32_t)asked_count,
-                                                   t->port, t->host.text, -1, NULL) < 0)
+    if (k->asked_count == ORIGINS_MAX ||
+        channel_send(px->control_fd, CH_ASK, (uint32_t)k->asked_count, t->port, t->host.text, -1,
+                     NULL) < 0)
         return NULL;
-    a = &asked[asked_count++];
+    a = &k->asked[k->asked_count++];
     *a = (struct asked){.host = t->host, .port = t->port, .pending = true};
     return a;
 }
@@ -68,7 +72,10 @@ static struct asked *put(struct proxy *px, const struct target *t)
 struct asking *ask_start(struct proxy *px, const struct target *t, enum deny_reason reason,
                          ask_done *done, void *ctx)
 {
-    if (!may_ask(px, t, reason) || waiting_count >= WAITING_MAX)
+    if (!may_ask(px, t, reason))
+        return NULL;
+    struct asks *k = px->asks = px->asks ? px->asks : calloc(1, sizeof *k);
+    if (!k || k->waiting_count >= WAITING_MAX)
         return NULL;
     struct asking *w = calloc(1, sizeof *w);
     struct asked *a = w ? put(px, t) : NULL;
@@ -76,16 +83,16 @@ struct asking *ask_start(struct proxy *px, const struct target *t, enum deny_rea
         free(w);
         return NULL;
     }
-    *w = (struct asking){.next = waiting,
-                         .link = &waiting,
+    *w = (struct asking){.next = k->waiting,
+                         .link = &k->waiting,
                          .px = px,
-                         .origin = (size_t)(a - asked),
+                         .origin = (size_t)(a - k->asked),
                          .done = done,
                          .ctx = ctx};
-    if (waiting)
-        waiting->link = &w->next;
-    waiting = w;
-    waiting_count++;
+    if (k->waiting)
+        k->waiting->link = &w->next;
+    k->waiting = w;
+    k->waiting_count++;
     return w;
 }
 
@@ -94,7 +101,7 @@ static void unlink_it(struct asking *w)
     if (w->next)
         w->next->link = w->link;
     *w->link = w->next;
-    waiting_count--;
+    w->px->asks->waiting_count--;
 }
 
 void ask_cancel(struct asking *w)
@@ -105,14 +112,15 @@ void ask_cancel(struct asking *w)
     free(w);
 }
 
-int ask_answer(uint32_t number, bool allowed, struct err *err)
+int ask_answer(struct proxy *px, uint32_t number, bool allowed, struct err *err)
 {
-    if (number >= asked_count || !asked[number].pending)
+    struct asks *k = px->asks;
+    if (!k || number >= k->asked_count || !k->asked[number].pending)
         return err_set(err, ERR_PROTOCOL, "an answer to a question that was not asked");
-    asked[number].pending = false;
-    asked[number].denied = !allowed;
+    k->asked[number].pending = false;
+    k->asked[number].denied = !allowed;
     /* The callback may start or end other questions: begin again after each. */
-    for (struct asking *w = waiting; w;) {
+    for (struct asking *w = k->waiting; w;) {
         if (w->origin != number) {
             w = w->next;
             continue;
@@ -121,7 +129,7 @@ int ask_answer(uint32_t number, bool allowed, struct err *err)
         void *ctx = w->ctx;
         ask_cancel(w);
         done(ctx);
-        w = waiting;
+        w = k->waiting;
     }
     return 0;
 }

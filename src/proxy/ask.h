@@ -13,6 +13,6 @@ struct asking *ask_start(struct proxy *px, const struct target *t, enum deny_rea
 /* Takes NULL. The question stands: a yes counts for the next connection. */
 void ask_cancel(struct asking *w);
 /* A person said no to this origin, or nobody said anything. */
-bool ask_was_denied(const struct target *t);
+bool ask_was_denied(const struct proxy *px, const struct target *t);
 /* The supervisor's answer to question `number`. */
-int ask_answer(uint32_t number, bool allowed, struct err *err);
+int ask_answer(struct proxy *px, uint32_t number, bool allowed, struct err *err);

@@ -66,8 +66,6 @@ struct queued {
     size_t size;
     char text[];
 };
-static struct queued *first, **last = &first;
-static size_t queued_bytes;
 
 static int send_text(struct proxy *px, const char *text)
 {
@@ -77,7 +75,7 @@ static int send_text(struct proxy *px, const char *text)
 static void queue_text(struct proxy *px, const struct buf *text)
 {
     size_t size = sizeof(struct queued) + text->len + 1;
-    struct queued *q = queued_bytes + size <= QUEUE_BYTES ? malloc(size) : NULL;
+    struct queued *q = px->event_bytes + size <= QUEUE_BYTES ? malloc(size) : NULL;
     if (!q) {
         px->lost_events++;
         return;
@@ -85,25 +83,26 @@ static void queue_text(struct proxy *px, const struct buf *text)
     q->next = NULL;
     q->size = size;
     memcpy(q->text, text->data, text->len + 1);
-    *last = q;
-    last = &q->next;
-    queued_bytes += size;
+    if (px->events)
+        px->last_event->next = q;
+    else
+        px->events = q;
+    px->last_event = q;
+    px->event_bytes += size;
     loop_watch(px->loop, &px->control, EPOLLIN | EPOLLOUT);
 }
 
 bool events_flush(struct proxy *px)
 {
-    while (first) {
-        int r = send_text(px, first->text);
+    while (px->events) {
+        int r = send_text(px, px->events->text);
         if (r == -EAGAIN)
             return false;
         px->lost_events += r < 0;
-        struct queued *sent = first;
-        first = sent->next;
-        queued_bytes -= sent->size;
+        struct queued *sent = px->events;
+        px->events = sent->next;
+        px->event_bytes -= sent->size;
         free(sent);
-        if (!first)
-            last = &first;
     }
     loop_watch(px->loop, &px->control, EPOLLIN);
     return true;
@@ -137,7 +136,7 @@ void event_send(struct proxy *px, const struct event *ev)
     struct buf text cleanup_buf;
     buf_init(&text, CHANNEL_TEXT_MAX);
     write_event(px, ev, &text);
-    int r = text.failed ? -ENOMEM : first ? -EAGAIN : send_text(px, text.data);
+    int r = text.failed ? -ENOMEM : px->events ? -EAGAIN : send_text(px, text.data);
     if (r == -EAGAIN)
         queue_text(px, &text);
     else if (r < 0)

@@ -214,7 +214,7 @@ static int obey(int *fd, struct err *err)
     case CH_REFUSED:
         return connection_refused(&px, msg.text, err);
     case CH_ANSWER:
-        return ask_answer(msg.value, msg.port != 0, err);
+        return ask_answer(&px, msg.value, msg.port != 0, err);
     case CH_SYNC:
         sync_due = msg.value;
         answer_sync();

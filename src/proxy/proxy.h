@@ -31,6 +31,11 @@ struct rules {
 
 struct resolver;
 struct keyring;
+struct session;
+struct sniff;
+struct tunnel;
+struct asks;
+struct queued;
 struct proxy {
     struct loop *loop;
     int control_fd;
@@ -49,6 +54,14 @@ struct proxy {
     uint64_t start_ms;
     struct resolver *resolver;
     struct keyring *keyring; /* NULL: there are no secrets */
+    /* What is open: each from its file. */
+    struct session *sessions;
+    struct sniff *sniffs;
+    struct tunnel *tunnels;
+    struct asks *asks; /* NULL: nothing was asked yet */
+    /* Events that the supervisor has not taken yet. */
+    struct queued *events, *last_event;
+    size_t event_bytes;
 };
 
 /* ---- rules.c ---- */

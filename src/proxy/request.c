@@ -228,7 +228,7 @@ static enum step deny(struct session *s, const struct verdict *v)
     }
     if (x->request.form == FORM_AUTHORITY)
         x->target.scheme = x->target.port == 80 ? SCHEME_HTTP : SCHEME_HTTPS;
-    return refuse(s, ask_was_denied(&x->target) ? DENY_ASKED : v->reason, v->hint);
+    return refuse(s, ask_was_denied(s->px, &x->target) ? DENY_ASKED : v->reason, v->hint);
 }
 
 static enum step answer_connect(struct session *s)

@@ -23,8 +23,6 @@
 #define LINGER_MAX  (1u << 20)
 #define READ_AHEAD  4096u /* of what the client sends while it waits for an answer */
 
-static struct session *sessions;
-
 /* ---- ends ---- */
 
 static void free_exchange(struct exchange *x)
@@ -390,11 +388,11 @@ void http_session_start(struct proxy *px, struct stream *client, enum entry entr
     s->up_rule = SIZE_MAX;
     s->active_ms = loop_now_ms(px->loop);
     s->timer.fn = on_timer;
-    s->next = sessions;
-    s->link = &sessions;
-    if (sessions)
-        sessions->link = &s->next;
-    sessions = s;
+    s->next = px->sessions;
+    s->link = &px->sessions;
+    if (px->sessions)
+        px->sessions->link = &s->next;
+    px->sessions = s;
     side_init(&s->client, 0);
     side_init(&s->up, 1);
     side_take(&s->client, client);
@@ -440,7 +438,7 @@ static bool is_decided(const struct session *s)
 unsigned sessions_review(struct proxy *px)
 {
     unsigned ended = 0;
-    for (struct session *s = sessions, *next; s; s = next) {
+    for (struct session *s = px->sessions, *next; s; s = next) {
         next = s->next;
         bool ends = is_decided(s) && !still_allowed(s);
         if (!is_decided(s) && !ends)
@@ -457,7 +455,6 @@ unsigned sessions_review(struct proxy *px)
 
 void sessions_end(struct proxy *px)
 {
-    (void)px;
-    while (sessions)
-        session_end(sessions, true);
+    while (px->sessions)
+        session_end(px->sessions, true);
 }

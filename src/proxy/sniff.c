@@ -46,8 +46,6 @@ struct sniff {
     struct held held; /* for `seen` */
 };
 
-static struct sniff *sniffs;
-
 /* ---- the ends ---- */
 
 static void free_task(struct loop_task *t)
@@ -107,7 +105,7 @@ static void refuse(struct sniff *s, enum deny_reason reason, const char *hint, c
     struct event ev = {
         .entry = s->entry,
         .target = &s->target,
-        .reason = reason != DENY_NONE && ask_was_denied(&s->target) ? DENY_ASKED : reason,
+        .reason = reason != DENY_NONE && ask_was_denied(s->px, &s->target) ? DENY_ASKED : reason,
         .rule = s->rule,
         .hint = hint,
         .note = note,
@@ -448,11 +446,11 @@ void sniff_start(struct proxy *px, struct stream *client, enum entry entry, cons
     if (seen_len > 0)
         memcpy(s->seen, seen, seen_len);
     s->len = seen_len;
-    s->next = sniffs;
-    s->link = &sniffs;
-    if (sniffs)
-        sniffs->link = &s->next;
-    sniffs = s;
+    s->next = px->sniffs;
+    s->link = &px->sniffs;
+    if (px->sniffs)
+        px->sniffs->link = &s->next;
+    px->sniffs = s;
     /* The caller may be in a callback of this very stream. */
     loop_defer(px->loop, &s->task);
 }
@@ -461,7 +459,7 @@ void sniff_start(struct proxy *px, struct stream *client, enum entry entry, cons
 unsigned sniffs_review(struct proxy *px)
 {
     unsigned ended = 0;
-    for (struct sniff *s = sniffs, *next; s; s = next) {
+    for (struct sniff *s = px->sniffs, *next; s; s = next) {
         next = s->next;
         enum deny_reason reason = DENY_NONE;
         if (s->counted) {

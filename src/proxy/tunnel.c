@@ -56,8 +56,6 @@ struct tunnel {
     const char *note;
 };
 
-static struct tunnel *tunnels;
-
 /* ---- the end ---- */
 
 static void flow_release(struct flow *f)
@@ -365,12 +363,12 @@ void tunnel_start(const struct tunnel_options *o, struct stream *client, struct 
                          .started_ms = loop_now_ms(o->px->loop),
                          .active_ms = loop_now_ms(o->px->loop),
                          .idle.fn = on_idle,
-                         .next = tunnels,
-                         .link = &tunnels};
+                         .next = o->px->tunnels,
+                         .link = &o->px->tunnels};
     t->target.path = NULL;
-    if (tunnels)
-        tunnels->link = &t->next;
-    tunnels = t;
+    if (t->next)
+        t->next->link = &t->next;
+    *t->link = t;
     flow_init(&t->up, t, client, upstream, o);
     flow_init(&t->down, t, upstream, client, o);
     loop_timer_set(t->px->loop, &t->idle, IDLE_MS);
@@ -387,7 +385,7 @@ void tunnel_start(const struct tunnel_options *o, struct stream *client, struct 
 unsigned tunnels_review(struct proxy *px)
 {
     unsigned ended = 0;
-    for (struct tunnel *t = tunnels, *next; t; t = next) {
+    for (struct tunnel *t = px->tunnels, *next; t; t = next) {
         next = t->next;
         if (rules_follow(px, t->rules, &t->target, t->upstream, &t->rule, &t->reason)) {
             rules_drop(t->rules);
@@ -403,7 +401,6 @@ unsigned tunnels_review(struct proxy *px)
 
 void tunnels_end(struct proxy *px)
 {
-    (void)px;
-    while (tunnels)
-        tunnel_end(tunnels);
+    while (px->tunnels)
+        tunnel_end(px->tunnels);
 }

@@ -84,7 +84,7 @@ Test(tunnel, an_end_is_passed_on_at_the_end_of_a_round)
     shutdown(inside, SHUT_WR);
     run();
     cr_assert(take(outside, text, sizeof text));
-    cr_assert_null(tunnels);
+    cr_assert_null(px.tunnels);
     finish();
 }
 
@@ -100,7 +100,7 @@ Test(tunnel, a_budget_ends_it_at_the_end_of_a_round)
     run();
     cr_assert(take(outside, text, sizeof text));
     cr_assert_str_eq(text, "");
-    cr_assert_null(tunnels);
+    cr_assert_null(px.tunnels);
     finish();
 }
 
