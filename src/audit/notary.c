@@ -6,6 +6,7 @@
 #include "audit/recorder_internal.h"
 #include "audit/runs.h"
 #include "base/cleanup.h"
+#include "base/wall.h"
 #include "os/fd.h"
 #include "os/seal.h"
 
@@ -62,7 +63,7 @@ static int sign(struct notary *n, struct buf *proof, struct err *err)
     receipt_init(&r);
     int result = read_body(n, &r, err);
     if (result >= 0) {
-        const struct record record = {.time_us = recorder_now(),
+        const struct record record = {.time_us = wall_us(),
                                       .boundary = "lifecycle",
                                       .kind = RECEIPT_RUN,
                                       .box = json_text(r.tree, "sandbox_id")};
@@ -98,7 +99,7 @@ static void on_claim(struct notary *n)
 static void on_silence(struct notary *n)
 {
     struct err err = ERR_INIT;
-    const struct record record = {.time_us = recorder_now(),
+    const struct record record = {.time_us = wall_us(),
                                   .boundary = "lifecycle",
                                   .kind = "run.lost",
                                   .box = n->box,

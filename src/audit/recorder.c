@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/wall.h"
 #include "os/seal.h"
 #include "os/sys.h"
 
@@ -47,7 +48,7 @@ static void refuse(struct recorder *r, const struct err *why)
     jw_key(&w, "what");
     jw_bytes(&w, why->message, strlen(why->message));
     jw_object_end(&w);
-    struct record record = {.time_us = recorder_now(),
+    struct record record = {.time_us = wall_us(),
                             .boundary = "audit",
                             .kind = "record.refused",
                             .detail = buf_text(&text)};
@@ -59,7 +60,7 @@ static void refuse(struct recorder *r, const struct err *why)
 static void add_own(struct recorder *r, const char *kind, const char *detail)
 {
     struct record record = {
-        .time_us = recorder_now(), .boundary = "audit", .kind = kind, .detail = detail};
+        .time_us = wall_us(), .boundary = "audit", .kind = kind, .detail = detail};
     queue_record(r, &record);
 }
 
@@ -104,7 +105,7 @@ static void take_record(struct recorder *r, const struct json *j)
         refuse(r, &err);
         return;
     }
-    record.time_us = recorder_now();
+    record.time_us = wall_us();
     const struct json *detail = json_get(j, "detail");
     bool object = detail && json_type(detail) == JSON_OBJECT;
     if (merge_wants(record.kind))
@@ -121,7 +122,7 @@ static void take_receipt(struct recorder *r, const struct json *j)
     struct receipt receipt;
     struct json_writer w;
     const struct json *key = json_get(j, "key");
-    struct record record = {.time_us = recorder_now(),
+    struct record record = {.time_us = wall_us(),
                             .boundary = "lifecycle",
                             .kind = RECEIPT_BOX,
                             .box = json_text(j, "box"),

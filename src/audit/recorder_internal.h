@@ -54,7 +54,6 @@ struct recorder {
     struct wire_msg msg;
 };
 
-int64_t recorder_now(void); /* wall clock */
 /* These two at 3 and 4, and no other. */
 int recorder_keep_descriptors(int sock, int folder, struct err *err);
 

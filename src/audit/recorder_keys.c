@@ -4,6 +4,7 @@
 #include "audit/recorder_internal.h"
 
 #include "base/cleanup.h"
+#include "base/wall.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ int keys_record(struct recorder *r, const char *key, const char *value, const ch
         json_free(tree);
         tree = NULL;
     }
-    struct record record = {.time_us = recorder_now(), .boundary = "api", .key = key};
+    struct record record = {.time_us = wall_us(), .boundary = "api", .key = key};
     record.kind = !value                                   ? "key.removed"
                   : tree && key_is_revoked(tree)           ? "key.revoked"
                   : store_has(r->store, "keys", key, true) ? "key.changed"
@@ -67,7 +68,7 @@ int keys_record(struct recorder *r, const char *key, const char *value, const ch
 static int refuse_row(struct recorder *r, const char *key, struct err *err)
 {
     struct record record = {
-        .time_us = recorder_now(),
+        .time_us = wall_us(),
         .boundary = "api",
         .kind = "key.refused",
         .key = key,

@@ -6,17 +6,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/wall.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-int64_t recorder_now(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
 
 /* ---- in ---- */
 
@@ -90,7 +83,7 @@ void queue_receipt(struct recorder *r, const struct record *record, const char *
 int queue_put(struct recorder *r, const char *table, const char *key, const char *value,
               uint32_t request, struct err *err)
 {
-    struct record none = {.time_us = recorder_now()};
+    struct record none = {.time_us = wall_us()};
     struct item *i = item_new(&none, table, key, value, NULL);
     if (i)
         i->request = request;
@@ -150,7 +143,7 @@ static int write_trouble(struct recorder *r, struct err *err)
     buf_init(&detail, 2048);
     if (!t->on && !t->lost)
         return 0;
-    record_time(t->since_us ? t->since_us : recorder_now(), since);
+    record_time(t->since_us ? t->since_us : wall_us(), since);
     jw_init(&w, &detail, false);
     jw_object_begin(&w);
     jw_kv_uint(&w, "late", t->late);
@@ -159,7 +152,7 @@ static int write_trouble(struct recorder *r, struct err *err)
     jw_key(&w, "why");
     jw_bytes(&w, t->why.message, strlen(t->why.message));
     jw_object_end(&w);
-    struct record record = {.time_us = recorder_now(),
+    struct record record = {.time_us = wall_us(),
                             .boundary = "audit",
                             .kind = "audit.resumed",
                             .detail = buf_text(&detail)};
@@ -176,7 +169,7 @@ static int write_all(struct recorder *r, bool check, struct key_rows *rows, stru
     }
     if (write_trouble(r, err) < 0 || (r->keys_waiting && keys_collect(r, rows, err) < 0))
         return err_number(err);
-    if (check && store_checkpoint(r->store, recorder_now(), err) < 0)
+    if (check && store_checkpoint(r->store, wall_us(), err) < 0)
         return err_number(err);
     return store_commit(r->store, err);
 }
@@ -185,7 +178,7 @@ static int write_all(struct recorder *r, bool check, struct key_rows *rows, stru
 static void write_head(struct recorder *r)
 {
     struct err err = ERR_INIT;
-    r->head_old = store_write_head(r->store, recorder_now(), &err) < 0;
+    r->head_old = store_write_head(r->store, wall_us(), &err) < 0;
 }
 
 static void answer(struct recorder *r, const struct err *err)
@@ -204,7 +197,7 @@ static void failed(struct recorder *r, const struct err *err)
     struct trouble *t = &r->trouble;
     store_rollback(r->store);
     if (!t->on)
-        t->since_us = recorder_now();
+        t->since_us = wall_us();
     t->on = true;
     t->why = *err;
     t->retry_us = clock_us() + RETRY_US;

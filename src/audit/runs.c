@@ -6,6 +6,7 @@
 #include "audit/receipt.h"
 #include "base/cleanup.h"
 #include "base/hex.h"
+#include "base/wall.h"
 #include "os/fd.h"
 
 #include <errno.h>
@@ -149,13 +150,6 @@ static int note_boot(struct runs *r, struct err *err)
 
 /* ---- writing ---- */
 
-static int64_t now_us(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
 static int write_all(struct runs *r, const struct buf *text, struct err *err)
 {
     /* Cut off what an earlier writer had not finished (RU-1). */
@@ -178,7 +172,7 @@ static int sign_place(struct runs *r, uint64_t seq, const uint8_t hash[32], stru
     cleanup_buf struct buf line;
     buf_init(&line, CHAIN_CHECKPOINT_MAX);
     memcpy(c.hash, hash, 32);
-    record_time(now_us(), c.time);
+    record_time(wall_us(), c.time);
     checkpoint_write(&c, &line);
     r->head.len = line.len;
     memcpy(r->head.line, buf_text(&line), line.len + 1);
@@ -221,7 +215,7 @@ static int say_lost(struct runs *r, const struct checkpoint *known, struct err *
             "\",\"last\":%" PRIu64 ",\"what\":\"they were written before the machine was restarted"
             " and are gone\"}",
             known->seq);
-    struct record record = {.time_us = now_us(),
+    struct record record = {.time_us = wall_us(),
                             .boundary = "audit",
                             .kind = "audit.lost",
                             .detail = buf_text(&detail)};

@@ -1,7 +1,6 @@
 /* Starts the code: finds the program, forks, waits for the supervisor's word and executes it. */
 #include "init/exec_child.h"
 
-#include "os/execute_child.h"
 #include "os/landlock.h"
 #include "os/sys.h"
 
@@ -72,16 +71,6 @@ int exec_limits(const struct apply_state *st, struct err *err)
     if (st->code_files && setrlimit(RLIMIT_NOFILE, &files) < 0)
         return err_sys(err, "limit the code's descriptors");
     return 0;
-}
-
-void exec_default_signals(void)
-{
-    /* Those that the C library keeps for itself as well, which it would refuse: what the caller of
-     * brig ignores would stay ignored. The kernel's struct has at most four words. */
-    const unsigned long plain[4] = {0}, none = 0;
-    for (int sig = 1; sig <= 64; sig++)
-        syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof none);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
 }
 
 static int report(enum ctl_type type, const struct apply_state *st, const struct err *err)

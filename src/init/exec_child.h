@@ -1,6 +1,7 @@
 /* Starting the code: fork, wait for the word, execve. */
 #pragma once
 
+#include "os/execute_child.h"
 #include "plan/apply.h"
 
 #include <sys/types.h>
@@ -13,7 +14,6 @@ struct started {
 /* The single steps, for processes that are started in another way. Only exec_search returns on
  * failure alone. */
 int exec_session(struct apply_state *st, struct err *err); /* a session, and its terminal if any */
-void exec_default_signals(void);
 /* Limits of the code that are not init's. */
 int exec_limits(const struct apply_state *st, struct err *err);
 int exec_search(struct apply_state *st, struct err *err);

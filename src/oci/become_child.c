@@ -7,6 +7,7 @@
  * on top. */
 #include "base/cleanup.h"
 #include "oci/build.h"
+#include "os/execute_child.h"
 #include "os/landlock.h"
 #include "os/rights.h"
 #include "os/sys.h"
@@ -289,14 +290,6 @@ static int find_program(const struct oci_become *p, char out[static PATH_MAX], s
     return err_number(err);
 }
 
-static void default_signals(void)
-{
-    const unsigned long plain[4] = {0}, none = 0;
-    for (int sig = 1; sig <= 64; sig++)
-        syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof none);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
-}
-
 static void build_walls(const struct oci_become *p, struct err *err)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -348,7 +341,7 @@ _Noreturn void oci_become(const struct oci_become *p)
     build_walls(p, &err);
     if (find_program(p, program, &err) < 0)
         oci_give_up(p->sync_fd, &err);
-    default_signals();
+    exec_default_signals();
     if (sys_close_range(3 + p->keep, ~0u, 4) < 0) { /* CLOSE_RANGE_CLOEXEC */
         err_sys(&err, "close the other descriptors");
         oci_give_up(p->sync_fd, &err);

@@ -1,9 +1,12 @@
-/* The search of execvp for processes that have no C library's environment, or no heap. */
+/* What a process does before it becomes another program: signals, and the search of execvp for
+ * processes that have no C library's environment, or no heap. */
 #include "os/execute_child.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int execute_search(const char *path, char *const argv[], char *const envp[])
@@ -29,4 +32,14 @@ int execute_search(const char *path, char *const argv[], char *const envp[])
         at = colon ? colon + 1 : NULL;
     }
     return worst;
+}
+
+void exec_default_signals(void)
+{
+    /* Those that the C library keeps for itself as well, which it would refuse: what the caller of
+     * brig ignores would stay ignored. The kernel's struct has at most four words. */
+    const unsigned long plain[4] = {0}, none = 0;
+    for (int sig = 1; sig <= 64; sig++)
+        syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof none);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
 }

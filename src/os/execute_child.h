@@ -7,3 +7,5 @@
  * be, and then the errno: as with execvp the first hit wins, but "permission denied" is remembered
  * over "not found". */
 int execute_search(const char *path, char *const argv[], char *const envp[]);
+/* All signals as a new program expects them: none is ignored, none blocked. */
+void exec_default_signals(void);

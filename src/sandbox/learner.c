@@ -103,7 +103,7 @@ static void learn_limits(const struct sandbox *s, struct learn *l)
 
 /* ---- all of it ---- */
 
-static bool may_merge(void *ctx, const char *folder)
+bool learner_may_merge(void *ctx, const char *folder)
 {
     char why[LOOK_WHY_MAX];
     (void)ctx;
@@ -131,8 +131,8 @@ struct learn *learner_settle(struct sandbox *s)
     learner_files(s, l);
     learner_hosts(s->learner, l);
     learn_limits(s, l);
-    learn_merge(l, may_merge, NULL);
+    learn_merge(l, learner_may_merge, NULL);
     learn_calls(s, l);
-    learn_merge(l, may_merge, NULL);
+    learn_merge(l, learner_may_merge, NULL);
     return l;
 }

@@ -41,4 +41,6 @@ struct learn *learner_settle(struct sandbox *s);
 
 /* learner_files.c, learner_hosts.c */
 void learner_files(struct sandbox *s, struct learn *l);
+/* For learn_merge: may this folder be proposed, for reading, in the place of what lies in it? */
+bool learner_may_merge(void *ctx, const char *folder);
 void learner_hosts(const struct learner *r, struct learn *l);

@@ -324,13 +324,6 @@ static void move_work(struct files *f)
                 "low: where the program starts", 1);
 }
 
-static bool may_merge(void *ctx, const char *folder)
-{
-    char why[LOOK_WHY_MAX];
-    (void)ctx;
-    return look_may_propose(folder, true, why);
-}
-
 void learner_files(struct sandbox *s, struct learn *l)
 {
     const struct filesystem *fs = &s->filesystem;
@@ -345,7 +338,7 @@ void learner_files(struct sandbox *s, struct learn *l)
         learn_file(&f, &s->learner->asked.items[i]);
     if (f.work && wants_all_of_work(&f))
         take_work_as_whole(&f);
-    learn_merge(l, may_merge, NULL);
+    learn_merge(l, learner_may_merge, NULL);
     if (f.work)
         move_work(&f);
 }

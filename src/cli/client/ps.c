@@ -1,6 +1,7 @@
 /* brig ps: the sandboxes that the daemon has. */
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "base/wall.h"
 #include "cli/client/boxes.h"
 #include "cli/term.h"
 
@@ -61,9 +62,7 @@ static int add(void *ctx, const struct json *box, struct err *err)
 static int draw(struct boxes *b, struct buf *out, struct err *err)
 {
     struct table t = {.out = out, .json = b->json};
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    t.now = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    t.now = wall_ms();
     jw_init(&t.w, out, false);
     if (b->json)
         jw_array_begin(&t.w);

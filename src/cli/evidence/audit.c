@@ -2,6 +2,7 @@
  * brig-daemon (cli/backend.h), beside a running daemon or without one. */
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "base/wall.h"
 #include "cli/backend.h"
 #include "cli/evidence/audit_text.h"
 #include "cli/path.h"
@@ -220,13 +221,6 @@ static int add_path(struct json_writer *w, const char *name, const char *path, s
     return 0;
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
 static int write_request(const struct audit_options *o, const char *verb, struct buf *out,
                          struct err *err)
 {
@@ -248,7 +242,8 @@ static int write_request(const struct audit_options *o, const char *verb, struct
     if (o->lines)
         jw_kv_uint(&w, "lines", o->lines);
     if (o->since_ms) {
-        uint64_t now = now_us(), ago = o->since_ms <= now / 1000 ? o->since_ms * 1000 : now;
+        uint64_t now = (uint64_t)wall_us(),
+                 ago = o->since_ms <= now / 1000 ? o->since_ms * 1000 : now;
         jw_kv_uint(&w, "since_us", now > ago ? now - ago : 1);
     }
     if (o->seq && num_parse_uint(o->seq, &seq, err) < 0)

@@ -5,6 +5,7 @@
 #include "base/num.h"
 #include "base/quote.h"
 #include "base/sha256.h"
+#include "base/wall.h"
 #include "cli/backend.h"
 #include "cli/path.h"
 #include "cli/serve/keys_rows.h"
@@ -95,13 +96,6 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     else if (opt->id == OPT_MAX && num_parse_count(value, &o->max_boxes, err) < 0)
         return err_wrap(err, "--max-sandboxes");
     return 0;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 static void effect_text(const char *effect, const char *done)
@@ -227,7 +221,7 @@ static int add(const struct keys_options *o, struct err *err)
 {
     char key[API_KEY_SIZE], effect[KEY_EFFECT_SIZE], done[160];
     struct key_row row = {.operator_key = o->operator_key,
-                          .created_ms = now_ms(),
+                          .created_ms = wall_ms(),
                           .max_boxes = (int64_t)o->max_boxes};
     if (check_name(o->name, err) < 0 || bind_projects(o, &row, err) < 0 ||
         check_room(o->backend.state, err) < 0 || make_id(row.id, err) < 0 ||
@@ -387,7 +381,7 @@ static int revoke_key(const struct keys_options *o, struct err *err)
     buf_init(&out, 1024);
     if (find_one(o, &f, err) < 0)
         return err_number(err);
-    f.row.revoked_ms = now_ms();
+    f.row.revoked_ms = wall_ms();
     if (key_put(o->backend.state, &f.row, effect, err) < 0)
         return err_number(err);
     snprintf(done, sizeof done, "key %s (%.60s) is revoked", f.row.id, f.row.name);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/num.h"
+#include "base/wall.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/random.h"
 #include "daemon/box/box_internal.h"
@@ -271,9 +272,9 @@ void box_launch(struct box *b, const struct box_order *o)
     struct err err = ERR_INIT;
     if (box_enter(b, BOX_PROVISIONING, NULL) < 0)
         return;
-    core_put(c, "boxes", b->info.id,
-             JSON_SMALL(JSON_TEXT("template", b->tmpl->name),
-                        JSON_NUMBER("created_ms", core_wall_ms())));
+    core_put(
+        c, "boxes", b->info.id,
+        JSON_SMALL(JSON_TEXT("template", b->tmpl->name), JSON_NUMBER("created_ms", wall_ms())));
     fault_point(FAULT_LAUNCH_BEFORE);
     struct buf *text = core_scratch(c);
     write_launch(b, o, text);

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/wall.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/random.h"
 #include "daemon/box/box_internal.h"
@@ -373,7 +374,7 @@ void create_box_running(struct create *cr)
     b->warden.io.share = account_share(b->account);
     b->hold = cr->hold;
     cr->hold = (struct hold){0};
-    b->info.started_ms = core_wall_ms();
+    b->info.started_ms = wall_ms();
     b->info.auto_pause = cr->auto_pause;
     b->info.auto_resume = cr->auto_resume;
     b->info.public_ports = cr->public_ports;

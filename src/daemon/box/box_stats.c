@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/wall.h"
 #include "daemon/box/box_internal.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static void add(struct stats_ring *r, const struct json *tree)
         r->first = (r->first + 1) % RING;
     struct box_stats *s = &r->at[at];
     *s = (struct box_stats){
-        .time_ms = core_wall_ms(),
+        .time_ms = wall_ms(),
         .cpu_usec = json_uint(tree, "cpu_usec"),
         .cpus_milli = b->info.cpus_milli,
         .memory = json_uint(tree, "memory"),

@@ -2,6 +2,7 @@
  * is paused. Only requests from outside move any of it (L-09). */
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/wall.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/box_internal.h"
 
@@ -24,7 +25,7 @@ static void schedule(struct box *b)
 static void set_life(struct box *b, int64_t ms)
 {
     b->end_at_ms = now_ms(b) + (uint64_t)ms;
-    b->info.end_ms = core_wall_ms() + ms;
+    b->info.end_ms = wall_ms() + ms;
     schedule(b);
 }
 

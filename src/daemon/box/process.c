@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/wall.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/process_internal.h"
 #include "daemon/box/questions.h"
@@ -151,7 +152,7 @@ static void tell_end(struct process *p)
     if (p->status && box_denied_since(p->box, p->denied_mark, &denied) && !denied.failed)
         how.denied = buf_text(&denied);
     p->ended = true;
-    p->ended_ms = core_wall_ms();
+    p->ended_ms = wall_ms();
     loop_timer_cancel(p->box->core->loop, &p->timer);
     process_input_done(p);
     for (struct process_client *cl = p->clients; cl; cl = cl->next) {
@@ -360,7 +361,7 @@ static void on_spawned(void *ctx, struct wire_msg *m, const struct err *err)
     }
     fault_point(FAULT_SPAWNED);
     p->pid = m->value;
-    p->started_ms = core_wall_ms();
+    p->started_ms = wall_ms();
     p->started = true;
     core_record(b->core, "process.started", b, b->info.owner, s->record);
     core_count(b->core, COUNT_SPAWNED, 1);

@@ -2,6 +2,7 @@
  * standard deviations above the mean, once there are twenty to compare with; and a run of failures
  * that the template does not usually have. The last 64 are kept. */
 #include "base/cleanup.h"
+#include "base/wall.h"
 #include "daemon/box/box_internal.h"
 
 #include <stdio.h>
@@ -41,7 +42,7 @@ static void flag(struct core *c, struct tmpl *t, const struct box *b, const char
 {
     struct anomaly *a = &c->anomalies[c->anomaly_at++ % ANOMALIES_MAX];
     *a = (struct anomaly){
-        .time_ms = core_wall_ms(), .value = value, .mean = mean, .deviation = deviation};
+        .time_ms = wall_ms(), .value = value, .mean = mean, .deviation = deviation};
     snprintf(a->template_name, sizeof a->template_name, "%s", t->name);
     snprintf(a->box, sizeof a->box, "%s", b ? b->info.id : "");
     snprintf(a->what, sizeof a->what, "%s", what);

@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/wall.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/box_internal.h"
 
@@ -13,13 +14,6 @@
 #define DRAIN_WAIT_MS 20000u
 #define SCRATCH_KEPT  (256u * 1024)
 #define TIDY_MS       2000u
-
-int64_t core_wall_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 struct loop *core_loop(struct core *c)
 {
@@ -309,7 +303,7 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     c->refusal_timer.fn = create_on_refusals;
     c->strangers.timer.fn = strangers_on_timer;
     c->tidy_timer.fn = on_tidy;
-    c->started_ms = core_wall_ms();
+    c->started_ms = wall_ms();
     buf_init(&c->scratch, 4u << 20);
     c->launcher.io.fd = c->recorder.io.fd = -1;
     int r = core_begin(c, &launcher, &recorder, err);

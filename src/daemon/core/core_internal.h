@@ -190,7 +190,6 @@ struct core {
 void core_discard(struct core *c, struct trash *t);
 /* Much was freed: soon, and once for all that is freed till then, it goes back to the system. */
 void core_tidy_soon(struct core *c);
-int64_t core_wall_ms(void);
 void core_stop(struct core *c);                        /* the launcher wants an end in order */
 void core_lose(struct core *c, const struct err *err); /* the daemon cannot go on */
 /* One message at a time is written into it; NULL never. */

@@ -1,6 +1,7 @@
 /* The launcher's socket: which templates there are, which sandboxes it started, which are gone. */
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/wall.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/box_internal.h"
 
@@ -46,7 +47,7 @@ static int take_operator_key(struct core *c, const struct json *key, struct err 
     jw_kv_string(&w, "name", "operator");
     jw_kv_string(&w, "hash", hash);
     jw_kv_bool(&w, "operator", true);
-    jw_kv_int(&w, "created_ms", core_wall_ms());
+    jw_kv_int(&w, "created_ms", wall_ms());
     jw_kv_int(&w, "revoked_ms", 0);
     jw_kv_int(&w, "max_boxes", 0);
     jw_object_end(&w);

@@ -1,5 +1,6 @@
 /* The templates, as the launcher names them. What it says is checked like any other message. */
 #include "base/cleanup.h"
+#include "base/wall.h"
 #include "daemon/box/box_internal.h"
 
 #include <string.h>
@@ -117,7 +118,7 @@ static int fill(struct tmpl *t, const struct json *json, char *text, struct err 
     }
     drop_texts(t);
     t->json = text;
-    t->updated_ms = core_wall_ms();
+    t->updated_ms = wall_ms();
     if (!t->created_ms)
         t->created_ms = t->updated_ms;
     read_aliases(t, json_get(json, "aliases"));
