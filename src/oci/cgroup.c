@@ -248,11 +248,18 @@ static void settle(const struct oci_cgroup *g, const struct oci_hierarchy *h)
     bool cpuset = !g->v2 && has_word(h->controllers, "cpuset");
     for (size_t at = strlen(h->mount); next_group(h, &at, path);) {
         snprintf(parent, sizeof parent, "%s/..", path);
-        if (g->v2)
+        bool ours = !g->scoped || h->dir[at] == '\0';
+        if (g->v2 && ours)
             switch_on(parent);
         else if (cpuset)
             inherit_cpuset(path);
     }
+}
+
+void oci_cgroup_settle(const struct oci_cgroup *g)
+{
+    for (unsigned i = 0; i < g->count; i++)
+        settle(g, &g->item[i]);
 }
 
 /* The group around all containers goes with the last of them: it may be gone again before ours is
@@ -266,7 +273,8 @@ static int make_path(const struct oci_cgroup *g, const struct oci_hierarchy *h, 
         errno = -r;
         return err_sys(err, "make the group %s", h->dir);
     }
-    settle(g, h);
+    if (!g->scoped || !g->v2) /* in a scope somebody is still: oci_cgroup_settle */
+        settle(g, h);
     return 0;
 }
 
@@ -546,14 +554,17 @@ static void remove_group(const char *dir)
 }
 
 /* The group around all containers goes with the last of them, if it is ours; who is in it keeps it.
- */
-static void remove_around(const struct oci_hierarchy *h)
+ * So does that of a scope in hierarchies that the manager does not look at. Where it looks, it
+ * removes the group itself: one that vanishes it takes for one that somebody is in. */
+static void remove_around(const struct oci_cgroup *g, const struct oci_hierarchy *h)
 {
     static const char ours[] = "/" OCI_CGROUP_PARENT;
     char path[1536];
     const char *end = strrchr(h->dir, '/');
     size_t len = end ? (size_t)(end - h->dir) : 0, name = sizeof ours - 1;
-    if (len < strlen(h->mount) + name || memcmp(h->dir + len - name, ours, name) != 0)
+    bool managed = g->v2 || strncmp(h->controllers, "name=", 5) == 0;
+    if (len < strlen(h->mount) + name || (g->scoped && managed) ||
+        (!g->scoped && memcmp(h->dir + len - name, ours, name) != 0))
         return;
     snprintf(path, sizeof path, "%.*s", (int)len, h->dir);
     (void)rmdir(path);
@@ -563,7 +574,7 @@ void oci_cgroup_remove(struct oci_cgroup *g)
 {
     for (unsigned i = 0; i < g->count; i++) {
         remove_group(g->item[i].dir);
-        remove_around(&g->item[i]);
+        remove_around(g, &g->item[i]);
     }
     g->made = false;
 }

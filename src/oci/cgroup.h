@@ -21,7 +21,8 @@ struct oci_hierarchy {
 struct oci_cgroup {
     struct oci_hierarchy item[OCI_HIERARCHIES_MAX];
     unsigned count;
-    bool v2; /* the one hierarchy */
+    bool v2;     /* the one hierarchy */
+    bool scoped; /* what is around it belongs to a service manager (manager.h) */
     bool made;
 };
 
@@ -32,6 +33,10 @@ int oci_cgroup_find(const char *path, struct oci_cgroup *ret, struct err *err);
 /* Refuses groups that somebody is in. */
 int oci_cgroup_is_free(const struct oci_cgroup *g, struct err *err);
 int oci_cgroup_make(struct oci_cgroup *g, struct err *err);
+/* What it has of the groups around it: done by oci_cgroup_make, but for a scope on v2 that the
+ * caller leads somebody out of first. With a controller switched on there, nobody could leave it
+ * for a group inside. */
+void oci_cgroup_settle(const struct oci_cgroup *g);
 /* `most`: memory and swap together, whatever the configuration says; 0: it decides. */
 int oci_cgroup_limit(const struct oci_cgroup *g, const struct oci_resources *r, int64_t most,
                      struct err *err);

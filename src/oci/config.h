@@ -123,6 +123,7 @@ struct oci_config {
     size_t uid_map_count, gid_map_count;
     const struct json *devices, *sysctl, *masked, *read_only_paths, *seccomp, *hooks, *annotations;
     const char *cgroups_path;
+    bool scoped; /* the caller's word: it names a scope of the service manager's */
     struct oci_resources resources;
 };
 

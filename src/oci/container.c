@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "oci/hooks.h"
 #include "oci/join.h"
+#include "oci/manager.h"
 #include "oci/porter.h"
 #include "oci/receipt.h"
 #include "os/fd.h"
@@ -37,6 +38,8 @@ struct making {
     struct oci_config config;
     struct oci_build build;
     struct oci_cgroup groups;
+    struct oci_scope scope; /* where the service manager makes them */
+    bool in_scope;          /* it was made */
     struct oci_joins joins;
     struct oci_porter porter;
     struct oci_log log;
@@ -86,7 +89,17 @@ static int kept_config(const struct oci_state *s, struct oci_config *c, struct e
 static int groups_of(const struct oci_state *s, struct oci_cgroup *g, struct err *err)
 {
     *g = (struct oci_cgroup){.count = 0};
-    return s->grouped ? oci_cgroup_find(s->cgroup, g, err) : 0;
+    int r = s->grouped ? oci_cgroup_find(s->cgroup, g, err) : 0;
+    g->scoped = s->scope[0] != '\0';
+    return r;
+}
+
+/* `led`: a first process of ours was in the scope; else one of that name is somebody else's. */
+static void remove_groups(const struct oci_state *s, struct oci_cgroup *g, bool led)
+{
+    if (s->scope[0] && led)
+        oci_manager_stop(s->scope);
+    oci_cgroup_remove(g);
 }
 
 /* ---- create: before ---- */
@@ -106,8 +119,10 @@ static int read_bundle(struct making *m, struct err *err)
     m->text = oci_file_read(m->bundle_fd, "config.json", OCI_CONFIG_MAX, &m->text_len, err);
     if (!m->text)
         return err_number(err);
-    if (oci_config_parse(m->text, m->text_len, &m->config, err) < 0 ||
-        oci_operator_load(&m->operator, err) < 0 || oci_judge(&m->config, &m->operator, err) < 0 ||
+    if (oci_config_parse(m->text, m->text_len, &m->config, err) < 0)
+        return err_number(err);
+    m->config.scoped = m->request->systemd;
+    if (oci_operator_load(&m->operator, err) < 0 || oci_judge(&m->config, &m->operator, err) < 0 ||
         oci_porter_plan(&m->porter, &m->config, &m->operator, err) < 0)
         return err_number(err);
     if (oci_network_own(&m->config))
@@ -130,33 +145,73 @@ static int check_terminal(const struct making *m, struct err *err)
     return err_set(err, ERR_USAGE, "--console-socket without process.terminal");
 }
 
-/* Who cannot make groups can do without where no limit is asked for. */
-static int make_groups(struct making *m, struct err *err)
+/* Ordinary users can do without groups where no limit is asked for. */
+static bool without_groups(struct making *m, struct err *err)
+{
+    if (err->code != ERR_SYSTEM || !oci_is_users() || oci_asks_limits(&m->config.resources))
+        return false;
+    *err = (struct err)ERR_INIT;
+    m->groups = (struct oci_cgroup){.count = 0};
+    m->state.grouped = false;
+    return true;
+}
+
+/* Where they lie; nothing is made. */
+static int name_groups(struct making *m, struct err *err)
 {
     const char *path = m->config.cgroups_path;
-    char usual[300];
-    snprintf(usual, sizeof usual, OCI_CGROUP_PARENT "/%s", m->request->id);
-    if (oci_cgroup_absolute(path && *path ? path : usual, m->state.cgroup, err) < 0 ||
-        oci_cgroup_find(m->state.cgroup, &m->groups, err) < 0)
+    char text[512];
+    if (!m->request->systemd) {
+        snprintf(text, sizeof text, OCI_CGROUP_PARENT "/%s", m->request->id);
+        return oci_cgroup_absolute(path && *path ? path : text, m->state.cgroup, err);
+    }
+    if (oci_scope_parse(path, m->request->id, oci_is_users(), &m->scope, err) < 0 ||
+        oci_manager_group(text, err) < 0 ||
+        oci_scope_path(&m->scope, text, m->state.cgroup, err) < 0)
         return err_number(err);
+    memcpy(m->state.scope, m->scope.unit, sizeof m->state.scope);
+    return 0;
+}
+
+static int make_groups(struct making *m, struct err *err)
+{
     m->build.groups = &m->groups;
+    if (name_groups(m, err) < 0)
+        return m->request->systemd && without_groups(m, err) ? 0 : err_number(err);
+    if (oci_cgroup_find(m->state.cgroup, &m->groups, err) < 0)
+        return err_number(err);
+    m->groups.scoped = m->request->systemd;
     /* Said before it is done: delete finds the groups, whenever this one is killed. */
     if (oci_cgroup_is_free(&m->groups, err) < 0)
         return err_number(err);
     m->state.grouped = m->groups.count > 0;
     if (oci_state_save(&m->state, err) < 0)
         return err_number(err);
-    int r = oci_cgroup_make(&m->groups, err);
-    if (r < 0 && err->code == ERR_SYSTEM && oci_is_users() &&
-        !oci_asks_limits(&m->config.resources)) {
-        *err = (struct err)ERR_INIT;
-        m->groups.count = 0;
-        m->state.grouped = false;
-        return 0;
-    }
-    if (r < 0)
-        return err_number(err);
+    if (m->groups.scoped)
+        return 0; /* a scope has somebody in it from the beginning (enter_scope) */
+    if (oci_cgroup_make(&m->groups, err) < 0)
+        return without_groups(m, err) ? 0 : err_number(err);
     return oci_cgroup_limit(&m->groups, &m->config.resources, m->operator.memory, err);
+}
+
+/* The scope is made with the first process in it, which goes on into the group inside: only where
+ * nobody is in the scope itself can the groups below it have limits (v2). */
+static int enter_scope(struct making *m, struct err *err)
+{
+    if (oci_manager_start(&m->scope, m->pid, err) < 0)
+        return err_number(err);
+    m->in_scope = true;
+    if (oci_cgroup_make(&m->groups, err) < 0)
+        return without_groups(m, err) ? 0 : err_number(err);
+    if (oci_cgroup_enter(&m->groups, m->pid, err) < 0)
+        return err_number(err);
+    oci_cgroup_settle(&m->groups);
+    return oci_cgroup_limit(&m->groups, &m->config.resources, m->operator.memory, err);
+}
+
+static int enter_groups(struct making *m, struct err *err)
+{
+    return m->groups.scoped ? enter_scope(m, err) : oci_cgroup_enter(&m->groups, m->pid, err);
 }
 
 static int listen_for_start(struct making *m, struct err *err)
@@ -319,9 +374,8 @@ static int lead_inside(struct making *m, struct err *err)
 {
     const struct oci_process *p = &m->config.process;
     struct proc_stat st;
-    if (oci_cgroup_enter(&m->groups, m->pid, err) < 0 || map_ids(m, err) < 0 ||
-        oci_oom_score(m->pid, p, err) < 0 || oci_tell_go(m->sync[0], err) < 0 ||
-        oci_porter_take(&m->porter, m->sync[0], err) < 0 ||
+    if (enter_groups(m, err) < 0 || map_ids(m, err) < 0 || oci_oom_score(m->pid, p, err) < 0 ||
+        oci_tell_go(m->sync[0], err) < 0 || oci_porter_take(&m->porter, m->sync[0], err) < 0 ||
         oci_expect(m->sync[0], OCI_WORD_BUILT, err) < 0 ||
         oci_porter_start(&m->porter, m->pid, &m->state, &m->log, err) < 0)
         return err_number(err);
@@ -353,8 +407,8 @@ static void undo(struct making *m)
         while (waitpid(m->porter.pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }
-    if (m->groups.made)
-        oci_cgroup_remove(&m->groups);
+    if (m->groups.made || m->in_scope)
+        remove_groups(&m->state, &m->groups, m->in_scope);
     oci_state_remove(&m->state);
 }
 
@@ -624,8 +678,8 @@ static int delete_open(struct oci_state *s, bool force, const struct oci_request
     if (end_it(s, &g, err) < 0)
         return err_number(err);
     oci_porter_await(s);
-    if (s->grouped)
-        oci_cgroup_remove(&g);
+    if (s->grouped || s->scope[0])
+        remove_groups(s, &g, s->pid > 0);
     oci_receipt_end(s, r->log, r->log_json);
     if (s->pid)
         run_late_hooks(s, "poststop", OCI_STOPPED);

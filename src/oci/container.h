@@ -11,6 +11,7 @@ struct oci_request {
     const char *pid_file, *console_socket;
     const char *log; /* the engine's; or NULL */
     bool log_json;
+    bool systemd;  /* the groups are the service manager's to make */
     unsigned keep; /* descriptors after stderr that stay */
     /* exec */
     const struct oci_process *process;

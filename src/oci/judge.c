@@ -317,9 +317,8 @@ static int oci_judge_cgroup(const char *path, struct err *err)
     if (strchr(path, ':')) {
         err_set(err, ERR_UNSUPPORTED,
                 "config: linux.cgroupsPath \"%.80s\" is for a service manager", path);
-        return err_hint(err, "let the engine use the cgroupfs driver (podman: --cgroup-manager "
-                             "cgroupfs; containerd: "
-                             "SystemdCgroup = false; kubelet: cgroupDriver: cgroupfs)");
+        return err_hint(err, "with --systemd-cgroup it is one's (podman: --cgroup-manager systemd; "
+                             "containerd: SystemdCgroup = true; kubelet: cgroupDriver: systemd)");
     }
     while (*at) {
         size_t len = strcspn(at, "/");
@@ -355,7 +354,8 @@ int oci_judge(const struct oci_config *c, const struct oci_operator *o, struct e
         judge_maps(c, err) < 0 || judge_sysctls(c->sysctl, err) < 0 ||
         oci_judge_hooks(c, o, err) < 0 || oci_judge_annotations(c->annotations, err) < 0 ||
         oci_judge_resources(&c->resources, false, o, err) < 0 ||
-        (c->cgroups_path && *c->cgroups_path && oci_judge_cgroup(c->cgroups_path, err) < 0) ||
+        (c->cgroups_path && *c->cgroups_path && !c->scoped &&
+         oci_judge_cgroup(c->cgroups_path, err) < 0) ||
         judge_paths(c->masked, "maskedPaths", err) < 0 ||
         judge_paths(c->read_only_paths, "readonlyPaths", err) < 0)
         return err_number(err);

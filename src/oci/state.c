@@ -194,6 +194,7 @@ static int load(struct oci_state *s, struct err *err)
         return err_wrap(err, "state of %s", s->id);
     copy(s->bundle, sizeof s->bundle, j, "bundle");
     copy(s->cgroup, sizeof s->cgroup, j, "cgroup");
+    copy(s->scope, sizeof s->scope, j, "scope");
     copy(s->created, sizeof s->created, j, "created");
     copy(s->version, sizeof s->version, j, "version");
     s->pid = (pid_t)json_number(j, "pid");
@@ -239,6 +240,7 @@ int oci_state_save(const struct oci_state *s, struct err *err)
     jw_kv_string(&w, "version", s->version);
     jw_kv_string(&w, "bundle", s->bundle);
     jw_kv_string(&w, "cgroup", s->cgroup);
+    jw_kv_string(&w, "scope", s->scope);
     jw_kv_string(&w, "created", s->created);
     jw_kv_int(&w, "pid", s->pid);
     jw_kv_uint(&w, "start", s->start);

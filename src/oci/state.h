@@ -29,6 +29,7 @@ struct oci_state {
     uint64_t start; /* of the process with that pid, in ticks since boot: no other one has both */
     bool started;
     bool grouped;                       /* it has groups */
+    char scope[256];                    /* the unit that they lie in; empty: none */
     bool host_writable, maps_host_root; /* a file of the host; who is root there inside */
     pid_t porter; /* who stands beside it while it runs (porter.h); 0: nobody */
     uint64_t porter_start;

@@ -192,6 +192,12 @@ def test_systemd(systemd):
             assert f"ok {role}: {what}" in systemd
 
 
+def test_systemd_makes_the_groups_of_containers(systemd):
+    """`brig oci --systemd-cgroup` on cgroup v2, where systemd is the first process."""
+    for what in ("a container starts in a scope", "its group has its limits", "what the manager writes does not reach them", "a container that is deleted leaves no scope"):
+        assert f"ok system: {what}" in systemd
+
+
 def test_other_architecture(other):
     """The cross build runs: both tiers, limits, refusals, a network and every kind of ending."""
     for role, tier in ROLES:

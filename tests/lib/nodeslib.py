@@ -17,11 +17,12 @@ SPACES = ["--mount", "--net", "--uts", "--ipc", "--pid"]
 
 
 class Node:
-    def __init__(self, folder, name, address):
+    def __init__(self, folder, name, address, own_etc=True):
         self.folder, self.name, self.address = folder / name, name, address
         self.folder.mkdir()
-        self.etc = self.folder / "etc"
-        subprocess.run(["cp", "-a", "/etc", str(self.etc)], check=True)
+        self.etc = self.folder / "etc" if own_etc else "/etc"
+        if own_etc:
+            subprocess.run(["cp", "-a", "/etc", str(self.etc)], check=True)
         self.holder = None
 
     def start(self):

@@ -426,8 +426,8 @@ static void put_features(struct json_writer *w)
     jw_kv_object(w, "cgroup");
     jw_kv_bool(w, "v1", true);
     jw_kv_bool(w, "v2", true);
-    jw_kv_bool(w, "systemd", false);
-    jw_kv_bool(w, "systemdUser", false);
+    jw_kv_bool(w, "systemd", true);
+    jw_kv_bool(w, "systemdUser", true);
     jw_object_end(w);
     jw_kv_object(w, "seccomp");
     jw_kv_bool(w, "enabled", true);

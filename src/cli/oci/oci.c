@@ -35,6 +35,10 @@ static const struct opt global_items[] = {
      .name = "debug",
      .group = "Engine",
      .help = "taken, for engines that give it; says nothing more"},
+    {.id = OCI_OPT_SYSTEMD,
+     .name = "systemd-cgroup",
+     .group = "Engine",
+     .help = "linux.cgroupsPath is SLICE:PREFIX:NAME, and systemd makes the groups"},
 };
 const struct opt_table oci_global_table = {
     .items = global_items, .count = ARRAY_LEN(global_items), .next = &common_options};
@@ -47,6 +51,8 @@ static int take_global(struct oci_line *l, const struct opt *opt, const char *va
         l->request.log = value;
     else if (opt->id == OCI_OPT_LOG_FORMAT)
         l->request.log_json = strcmp(value, "json") == 0;
+    else if (opt->id == OCI_OPT_SYSTEMD)
+        l->request.systemd = true;
     return 0;
 }
 

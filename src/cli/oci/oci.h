@@ -21,7 +21,7 @@ struct oci_line {
     int status; /* of the verb, if nothing failed */
 };
 
-enum { OCI_OPT_ROOT = 900, OCI_OPT_LOG, OCI_OPT_LOG_FORMAT, OCI_OPT_DEBUG };
+enum { OCI_OPT_ROOT = 900, OCI_OPT_LOG, OCI_OPT_LOG_FORMAT, OCI_OPT_DEBUG, OCI_OPT_SYSTEMD };
 extern const struct opt_table oci_global_table;
 
 /* Reads the line and works with `ctx`. What fails is said to people, and to the log that the engine

@@ -69,6 +69,33 @@ unit_checks()
     verdict "the socket and the service stop"
 }
 
+# A container of an engine that leaves the groups to systemd.
+container_checks()
+{
+    bundle=/tmp/bundle states=/tmp/states scope=libpod-one.scope
+    mkdir -p $bundle/rootfs/bin $bundle/rootfs/proc
+    cp /bin/busybox $bundle/rootfs/bin/
+    cat >$bundle/config.json <<END
+{"ociVersion": "1.0.2", "process": {"user": {"uid": 0, "gid": 0}, "args": ["/bin/busybox", "sleep", "1000000"], "cwd": "/"}, "root": {"path": "rootfs"},
+ "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+ "linux": {"cgroupsPath": "machine-brig.slice:libpod:one", "resources": {"memory": {"limit": 67108864}, "pids": {"limit": 20}},
+  "namespaces": [{"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}, {"type": "user"}, {"type": "cgroup"}]}}
+END
+    oci() { run brig oci --systemd-cgroup --root $states "$@"; }
+    limits() { cat $inside/memory.max $inside/pids.max >$out 2>&1 && [ "$(tr '\n' ' ' <$out)" = "67108864 20 " ]; }
+    oci create --bundle $bundle one && oci start one
+    verdict "a container starts in a scope"
+    inside=$(find /sys/fs/cgroup -type d -path "*/machine.slice/machine-brig.slice/$scope/container")
+    [ "$(wc -l <$inside/cgroup.procs)" = 1 ] && limits
+    verdict "its group has its limits"
+    run systemctl set-property --runtime $scope MemoryMax=infinity TasksMax=infinity && run systemctl daemon-reload && limits
+    verdict "what the manager writes does not reach them"
+    oci exec one /bin/busybox cat /proc/self/cgroup && said '^0::/$'
+    verdict "exec is in the same group"
+    oci delete --force one && ! systemctl is-active -q $scope && [ ! -e "$inside" ]
+    verdict "a container that is deleted leaves no scope"
+}
+
 ifconfig lo up
 chown -R 1000:1000 /home/user
 mkdir -p /run/user/1000
@@ -77,6 +104,7 @@ chmod 700 /run/user/1000
 
 role=system ctl=systemctl as= group=/system.slice/brig.service/
 unit_checks
+container_checks
 
 role=user
 run systemctl start user-manager.service
