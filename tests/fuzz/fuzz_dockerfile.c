@@ -1,6 +1,6 @@
 /* A Dockerfile, a word with variables, or an ignore file: the first byte chooses which. What is
  * taken is within its bounds, and an error says something. */
-#include "images/build/dockerfile.h"
+#include "images/build/mounts.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,6 +30,27 @@ static void try_word(const char *word)
     buf_done(&out);
 }
 
+/* Where it lies is a place below the root, and not one of the sandbox's own for a bind. */
+static void try_mounts(const struct instruction *in)
+{
+    struct run_mounts m = {.count = 0};
+    struct err err = ERR_INIT;
+    for (size_t n = 0; n < in->flags.count; n++) {
+        const char *text = strchr(in->flags.items[n], '=');
+        if (!text)
+            continue;
+        if (mounts_add(&m, text + 1, "/work", &err) < 0) {
+            expect(err.message[0]);
+            break;
+        }
+        const struct run_mount *one = &m.items[m.count - 1];
+        expect(one->target[0] == '/' && one->target[1] && !strstr(one->target, "/../"));
+        expect(one->kind != MOUNT_BIND || !one->own);
+        expect(one->kind == MOUNT_BIND || (!one->source && !one->from));
+    }
+    mounts_done(&m);
+}
+
 static void try_file(const char *text, size_t size)
 {
     struct dockerfile d;
@@ -47,6 +68,7 @@ static void try_file(const char *text, size_t size)
         bool pairs = in->op == DOCKER_ENV || in->op == DOCKER_LABEL || in->op == DOCKER_ARG;
         expect(!pairs || in->args.count % 2 == 0);
         instruction_flag(in, "from");
+        try_mounts(in);
     }
     dockerfile_done(&d);
 }

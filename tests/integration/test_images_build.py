@@ -238,7 +238,7 @@ CMD cat x y
 
 
 WRONG = {
-    "RUN exit 3": "line 2: the command ended with status 3", "RUN --mount=type=cache,target=/x true": "--mount=type=cache,target=/x", "RUN --network=host true": "--network=host",
+    "RUN exit 3": "line 2: the command ended with status 3", "RUN --mount=type=secret,id=x true": "--mount: type \"secret\"", "RUN --network=host true": "--network=host",
     "RUN --security=insecure true": "--security=insecure", "COPY none /x": "there is no", "COPY x": "expected SOURCE", "COPY --parents a b": "--parents", "ONBUILD RUN true": "ONBUILD",
     "FROM test/none": "there is no image", "FROM --platform=plan9/mips test/box": "plan9/mips", "ADD https://example.com/x /x": "only files of the context", "ADD git@h:x /x": "only files",
     "USER nobody-knows\nRUN true": "does not know it", "ENV A": "line 2", "COPY --from=0 /a /b": "this stage itself", "COPY --from=test/none /a /b": "there is no image",
@@ -363,13 +363,72 @@ def test_I12_an_archive_that_climbs(store):
 
 
 def test_I13_mounts_and_other_readers(one):
-    """No mount is known, whatever its kind; a line that names another reader is a comment; nothing runs outside of a sandbox."""
-    for kind in ("bind,source=/etc,target=/x", "cache,id=../../x,target=/x", "secret,id=x", "ssh", "tmpfs,target=/x,size=1,dev"):
+    """What a mount cannot be is refused by its name; a line that names another reader is a comment; nothing runs outside of a sandbox."""
+    for kind, why in (("secret,id=x", b"is not known here"), ("ssh", b"is not known here"), ("tmpfs,target=/x,size=1,dev", b"is not known here"),
+                      ("bind,source=/etc/passwd,target=/x", b"there is no"), ("bind,source=../..,target=/x", b"climb"), ("bind,from=nosuch,target=/x", b"there is no image"),
+                      ("bind", b"expected target"), ("bind,target=/", b"the root itself"), ("cache,target=/x/..", b"the root itself"), ("bind,target=/run/x", b"the sandbox's own"),
+                      ("cache,target=/x,from=test/box", b"begin empty"), ("rbind,target=/x", b"is not known here")):
         told = build(one, f"FROM test/box\nRUN --mount=type={kind} true\n")
-        assert told.returncode == 125 and b"is not known here" in told.stderr, told
+        assert told.returncode == 125 and why in told.stderr.lower() + told.stderr, (kind, told)
+    for flag in ("--network=host", "--security=insecure"):
+        assert b"is not known here" in build(one, f"FROM test/box\nRUN {flag} true\n").stderr
     told = built(one, "#syntax=evil/frontend\nFROM test/box\nRUN echo fine\n")
     assert b"fine" in told.stderr
     one.clean()
+
+
+MOUNTED = """FROM test/box AS made
+RUN echo compiled >/result
+FROM test/box
+WORKDIR /src
+ENV PLACE=/deep/er
+RUN mkdir -p /cache && echo old >/cache/old
+RUN --mount=type=bind,target=. --mount=type=bind,from=made,source=/result,dst=$PLACE/result --mount=type=cache,id=../../x,target=/cache,sharing=locked \\
+    --mount=type=tmpfs,target=/deep/empty --mount=type=cache,target=/tmp/c \\
+    cat a.txt $PLACE/result >/kept && ls -A /cache /deep/empty >/seen && echo new | tee /cache/new /deep/empty/x /src/b.txt /deep/er/y /elsewhere
+"""
+
+
+def test_I13_mounts_show_and_are_not_kept(store):
+    """Files of the context and of a stage, empty caches; what is written there is in no layer, what is written beside them is."""
+    built(store, MOUNTED, **{"a.txt": "of the context\n"})
+    assert inside(store, "cat /kept") == "of the context\ncompiled\n"
+    assert inside(store, "cat /seen; echo -; ls -A /src /cache; cat /cache/old") == "/cache:\n\n/deep/empty:\n-\n/cache:\nold\n\n/src:\nold\n"
+    assert inside(store, "cat /elsewhere /deep/er/y; ls -A /deep/er /deep") == "new\nnew\n/deep:\ner\n\n/deep/er:\ny\n"
+    kept = b"".join(path.read_bytes() for path in (store.images / "steps").iterdir())
+    assert b"of the context" in kept and b"b.txt" not in kept, "the control: /kept has it"
+    assert store.image("verify").returncode == 0
+
+
+def test_I13_a_mount_of_a_context_that_changed_is_another_step(one):
+    text = "FROM test/box\nRUN --mount=type=bind,source=a.txt,target=/a cat /a >/kept\n"
+    again = b"done by an earlier build"
+    folder = context(one, text, **{"a.txt": "one\n"})
+    assert again not in built(one, text, folder=folder).stderr
+    assert again in built(one, text, folder=folder).stderr and inside(one, "cat /kept") == "one\n"
+    (folder / "a.txt").write_text("two\n")
+    assert again not in built(one, text, folder=folder).stderr and inside(one, "cat /kept") == "two\n"
+    # The same files and the same command, where they are kept: not the same step.
+    assert again not in built(one, "FROM test/box\nCOPY a.txt /a\nRUN cat /a >/kept\n", folder=folder).stderr
+    assert inside(one, "cat /a") == "two\n"
+
+
+def test_I13_a_mount_leads_nowhere_else(store):
+    """Links of the context and of the image on the way to a source or a target; a command that puts others in the place of a mount."""
+    secret = store.new()
+    secret.write_text("of the host")
+    os.chmod(secret, 0o644)
+    folder = context(store, "")
+    (folder / "link").symlink_to(secret)
+    told = build(store, "FROM test/box\nRUN --mount=type=bind,source=link,target=/x cat /x\n", folder=folder)
+    assert told.returncode == 125 and b"is a link" in told.stderr, told
+    built(store, f"FROM test/box\nRUN ln -s {secret.parent} /out && ln -s /real /in && mkdir /real\n"
+          "RUN --mount=type=cache,target=/in/c echo x >/in/c/x; echo y >/real/y\n"
+          "RUN --mount=type=cache,target=/gone mv /gone /moved 2>&1; ln -sfn /etc /gone; echo z >/gone/z; true\n", folder=folder)
+    assert inside(store, "ls -A /real; ls -d /gone 2>&1; cat /etc/z").splitlines()[0] == "y"
+    told = build(store, f"FROM test/box\nRUN ln -s {secret.parent} /out\nRUN --mount=type=cache,target=/out/c echo x >/out/c/x\n", folder=folder)
+    assert not (secret.parent / "c").exists() and secret.read_text() == "of the host"
+    assert store.image("verify").returncode == 0
 
 
 def test_I13_variables_that_grow(one):

@@ -84,8 +84,9 @@ int derive_finish(struct derived *d, const char *name, struct load_result *ret, 
 
 #define STEP_KEY_SIZE 65
 bool step_can_be_kept(const struct policy *p);
+/* `left_out`: of its changes. */
 int step_key(const struct derived *d, const struct policy *p, const struct words *argv,
-             char ret[static STEP_KEY_SIZE], struct err *err);
+             const struct words *left_out, char ret[static STEP_KEY_SIZE], struct err *err);
 struct step_found {
     int fd; /* -1: it changed nothing */
     char digest[DIGEST_SIZE];
@@ -101,9 +102,9 @@ unsigned steps_trim(const struct store *s, uint64_t max_bytes, unsigned max_coun
 
 /* ---- changes.c ---- */
 
-/* What a run changed, as a layer. */
-int changes_write(const struct run_changes *c, struct tar *t, uint64_t max_bytes,
-                  uint64_t max_entries, uint64_t *left_out, struct err *err);
+/* What a run changed, as a layer; but what is at the paths `but` (or NULL). */
+int changes_write(const struct run_changes *c, const struct words *but, struct tar *t,
+                  uint64_t max_bytes, uint64_t max_entries, uint64_t *left_out, struct err *err);
 
 /* ---- commit.c ---- */
 

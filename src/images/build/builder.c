@@ -5,6 +5,7 @@
  *        says. Arguments of a build are variables of its commands and nothing else: no value of one
  * is written to the image unless an instruction does so. */
 #include "images/build/build.h"
+#include "images/build/mounts.h"
 
 #include "base/cleanup.h"
 #include "base/quote.h"
@@ -205,18 +206,22 @@ static int continue_stage(struct derived *d, const struct derived *from, struct 
     return copy_stage_files(d, from, err);
 }
 
-static int begin_stage(struct building *b, const char *base, const char *name, struct err *err)
+static int derive_from(struct building *b, struct derived *d, const struct derived *from,
+                       struct err *err)
 {
     char pinned[REFERENCE_SIZE + DIGEST_SIZE + 2];
+    const struct image_name *base = &from->base.name;
+    snprintf(pinned, sizeof pinned, "%s@%s", base->name, base->manifest);
+    if (derive_begin(d, from->base.root_fd < 0 ? NULL : pinned, b->request->max_bytes,
+                     b->request->max_entries, err) < 0)
+        return err_number(err);
+    return continue_stage(d, from, err);
+}
+
+static int begin_stage(struct building *b, const char *base, const char *name, struct err *err)
+{
     const struct stage *from = find_stage(b, base);
     const char *reference = strcmp(base, "scratch") == 0 ? NULL : base;
-    if (from && from->image.base.root_fd < 0) {
-        reference = NULL;
-    } else if (from) {
-        snprintf(pinned, sizeof pinned, "%s@%s", from->image.base.name.name,
-                 from->image.base.name.manifest);
-        reference = pinned;
-    }
     struct stage *s = calloc(1, sizeof *s);
     if (!s)
         return err_memory(err);
@@ -224,10 +229,10 @@ static int begin_stage(struct building *b, const char *base, const char *name, s
     b->stages[b->count++] = s;
     if (name && !(s->name = strdup(name)))
         return err_memory(err);
+    if (from)
+        return derive_from(b, &s->image, &from->image, err);
     if (derive_begin(&s->image, reference, b->request->max_bytes, b->request->max_entries, err) < 0)
         return err_number(err);
-    if (from)
-        return continue_stage(&s->image, &from->image, err);
     return reference ? check_base(&s->image, err) : 0;
 }
 
@@ -263,6 +268,14 @@ static int do_from(struct building *b, const struct instruction *i, struct err *
 }
 
 /* ---- RUN ---- */
+
+struct running {
+    const struct instruction *i;
+    const struct derived *given; /* what it sees */
+    struct policy policy;
+    struct words argv;
+    struct run_mounts mounts;
+};
 
 static int run_argv(const struct derived *d, const struct instruction *i, struct words *ret,
                     struct err *err)
@@ -348,7 +361,7 @@ static int shape_policy(struct building *b, struct policy *p, struct err *err)
     return policy_validate(p, err);
 }
 
-static int keep_changes(struct derived *d, const struct instruction *i, const char *key,
+static int keep_changes(struct derived *d, const struct running *run, const char *key,
                         const struct run_result *result, struct err *err)
 {
     struct tar t;
@@ -363,19 +376,19 @@ static int keep_changes(struct derived *d, const struct instruction *i, const ch
     if (derive_open(d, &t, err) < 0)
         return err_number(err);
     uint64_t before = d->sum.left_out;
-    int r = changes_write(result->changes, &t, d->max_bytes, d->max_entries, &d->sum.left_out, err);
+    int r = changes_write(result->changes, &run->mounts.left_out, &t, d->max_bytes, d->max_entries,
+                          &d->sum.left_out, err);
     /* What an image cannot hold is told by each build: such a step is done each time. */
-    return derive_put_step(d, &t, r, i->text, d->sum.left_out == before ? key : NULL, err);
+    return derive_put_step(d, &t, r, run->i->text, d->sum.left_out == before ? key : NULL, err);
 }
 
-static int run_command(struct building *b, const struct instruction *i, const struct policy *p,
-                       struct words *argv, const char *key, struct err *err)
+static int run_command(struct building *b, const struct running *run, const char *key,
+                       struct err *err)
 {
     struct run_result result;
-    struct derived *d = now(b);
-    const struct run_request request = {.policy = p,
-                                        .argv = argv->items,
-                                        .root = d->tree,
+    const struct run_request request = {.policy = &run->policy,
+                                        .argv = run->argv.items,
+                                        .root = run->given->tree,
                                         .stdin_fd = -1,
                                         .stdout_fd = b->request->out_fd,
                                         .stderr_fd = b->request->out_fd,
@@ -383,13 +396,13 @@ static int run_command(struct building *b, const struct instruction *i, const st
     run_result_init(&result);
     int r = sandbox_run(&request, &result, err);
     if (r >= 0 && b->request->ran)
-        b->request->ran(b->request->ctx, p, &result);
+        b->request->ran(b->request->ctx, &run->policy, &result);
     if (r >= 0 && result.left.code) {
         *err = result.left;
         r = err_number(err);
     }
     if (r >= 0)
-        r = keep_changes(d, i, key, &result, err);
+        r = keep_changes(now(b), run, key, &result, err);
     run_result_done(&result);
     return r;
 }
@@ -411,35 +424,84 @@ static int run_from_cache(struct building *b, const struct instruction *i, const
     return r < 0 ? r : 1;
 }
 
-static int run_or_reuse(struct building *b, const struct instruction *i, const struct policy *p,
-                        struct words *argv, struct err *err)
+static int run_or_reuse(struct building *b, const struct running *run, struct err *err)
 {
     char key[STEP_KEY_SIZE];
-    if (!step_can_be_kept(p))
-        return run_command(b, i, p, argv, NULL, err);
-    if (step_key(now(b), p, argv, key, err) < 0)
+    if (!step_can_be_kept(&run->policy))
+        return run_command(b, run, NULL, err);
+    if (step_key(run->given, &run->policy, &run->argv, &run->mounts.left_out, key, err) < 0)
         return err_number(err);
-    int r = run_from_cache(b, i, key, err);
-    return r ? r : run_command(b, i, p, argv, key, err);
+    int r = run_from_cache(b, run->i, key, err);
+    return r ? r : run_command(b, run, key, err);
+}
+
+static int open_from(void *ctx, const char *from, struct image *image, struct err *err);
+
+/* Its root is a copy of the stage's, with what is mounted laid over it. */
+static int run_with_mounts(struct building *b, struct running *run, struct err *err)
+{
+    const struct build_request *q = b->request;
+    const struct mounts_source source = {.context = {.from = q->context,
+                                                     .ignore = q->ignore,
+                                                     .left_bytes = q->max_bytes,
+                                                     .left_entries = q->max_entries,
+                                                     .of = "the context"},
+                                         .open_from = open_from,
+                                         .ctx = b};
+    struct derived *d = calloc(1, sizeof *d);
+    if (!d)
+        return err_memory(err);
+    d->store.fd = d->base.root_fd = -1;
+    int r = derive_from(b, d, now(b), err);
+    if (r >= 0)
+        r = mounts_lay(&run->mounts, d, &source, err);
+    run->given = d;
+    if (r >= 0)
+        r = run_or_reuse(b, run, err);
+    derive_done(d);
+    free(d);
+    return r;
+}
+
+static int read_mounts(struct building *b, const struct instruction *i, struct run_mounts *ret,
+                       struct err *err)
+{
+    static const char *const known[] = {"mount", NULL}, *const none[] = {NULL};
+    const char *folder = now(b)->edit.folder ? now(b)->edit.folder : "/";
+    if (check_flags(b, i, known, none, err) < 0)
+        return err_number(err);
+    for (size_t n = 0; n < i->flags.count; n++) {
+        cleanup_buf struct buf text;
+        buf_init(&text, 4096);
+        if (docker_expand(i->flags.items[n] + strlen("--mount="), b->file.escape, find_variable, b,
+                          &text, err) < 0 ||
+            mounts_add(ret, buf_text(&text), folder, err) < 0)
+            return err_number(err);
+    }
+    return 0;
+}
+
+static int do_run_shaped(struct building *b, struct running *run, struct err *err)
+{
+    int r = b->request->policy(b->request->ctx, &run->policy, err);
+    if (r >= 0)
+        r = shape_policy(b, &run->policy, err);
+    if (r >= 0)
+        r = run->mounts.count ? run_with_mounts(b, run, err) : run_or_reuse(b, run, err);
+    policy_done(&run->policy);
+    return r;
 }
 
 static int do_run(struct building *b, const struct instruction *i, struct err *err)
 {
-    static const char *const none[] = {NULL};
-    struct policy policy;
-    struct words argv = {.count = 0};
-    if (check_flags(b, i, none, none, err) < 0)
-        return err_number(err);
-    int r = run_argv(now(b), i, &argv, err);
-    if (r >= 0) {
-        r = b->request->policy(b->request->ctx, &policy, err);
-        if (r >= 0)
-            r = shape_policy(b, &policy, err);
-        if (r >= 0)
-            r = run_or_reuse(b, i, &policy, &argv, err);
-        policy_done(&policy);
-    }
-    words_done(&argv);
+    struct running run = {.i = i, .given = now(b)};
+    int r = read_mounts(b, i, &run.mounts, err);
+    if (r >= 0)
+        r = run_argv(now(b), i, &run.argv, err);
+    if (r >= 0)
+        r = do_run_shaped(b, &run, err);
+    words_done(&run.argv);
+    mounts_done(&run.mounts);
     return r;
 }
 
@@ -509,8 +571,9 @@ static int copy_each(struct building *b, const struct instruction *i, struct cop
 }
 
 /* "--from": another stage, or an image that was loaded. */
-static int open_from(struct building *b, const char *from, struct image *image, struct err *err)
+static int open_from(void *ctx, const char *from, struct image *image, struct err *err)
 {
+    struct building *b = ctx;
     const struct stage *s = find_stage(b, from);
     if (s == b->stages[b->count - 1])
         return err_set(err, ERR_USAGE, "--from names this stage itself");

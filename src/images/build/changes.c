@@ -35,6 +35,7 @@ struct packing {
     bool overlay; /* an upper layer: whiteouts and opaque folders mean something */
     unsigned depth;
     uint64_t left_bytes, left_entries, left_out;
+    const struct words *but; /* or NULL */
     struct linked linked[LINKED];
     char name[PATH_MAX];
 };
@@ -175,6 +176,14 @@ static int pack_known(struct packing *p, int dir, const char *leaf, struct err *
     return 0;
 }
 
+static bool is_left_out(const struct packing *p)
+{
+    for (size_t i = 0; p->but && i < p->but->count; i++)
+        if (strcmp(p->but->items[i], p->name) == 0)
+            return true;
+    return false;
+}
+
 static int pack_entry(struct packing *p, int dir, const char *leaf, struct err *err)
 {
     struct quoted q;
@@ -182,7 +191,8 @@ static int pack_entry(struct packing *p, int dir, const char *leaf, struct err *
     int len = snprintf(p->name + before, sizeof p->name - before, "%s%s", before ? "/" : "", leaf);
     int r = len < 0 || (size_t)len >= sizeof p->name - before
                 ? err_set(err, ERR_LIMIT, "a name that is too long")
-                : pack_known(p, dir, leaf, err);
+            : is_left_out(p) ? 0
+                             : pack_known(p, dir, leaf, err);
     if (r < 0 && p->depth <= 1)
         err_wrap(err, "/%s", quote(&q, p->name));
     p->name[before] = '\0';
@@ -300,8 +310,9 @@ static int pack_layer(struct packing *p, const struct run_changes *c, const stru
         return 0;
     p->overlay = true;
     snprintf(p->name, sizeof p->name, "%s", top->path + 1);
-    int r = tar_folder(p->tar, p->name, sb.st_mode & 01777, sb.st_mtime, err);
-    if (r >= 0)
+    bool out = is_left_out(p);
+    int r = out ? 0 : tar_folder(p->tar, p->name, sb.st_mode & 01777, sb.st_mtime, err);
+    if (r >= 0 && !out)
         r = pack_folder(p, fd, err);
     p->name[0] = '\0';
     return r;
@@ -331,14 +342,14 @@ static uint64_t most_bytes(const struct run_changes *c, uint64_t max_bytes)
     return most < max_bytes ? most : max_bytes;
 }
 
-int changes_write(const struct run_changes *c, struct tar *t, uint64_t max_bytes,
-                  uint64_t max_entries, uint64_t *left_out, struct err *err)
+int changes_write(const struct run_changes *c, const struct words *but, struct tar *t,
+                  uint64_t max_bytes, uint64_t max_entries, uint64_t *left_out, struct err *err)
 {
     struct packing *p = calloc(1, sizeof *p);
     if (!p)
         return err_memory(err);
     *p = (struct packing){
-        .tar = t, .left_bytes = most_bytes(c, max_bytes), .left_entries = max_entries};
+        .tar = t, .but = but, .left_bytes = most_bytes(c, max_bytes), .left_entries = max_entries};
     int r = pack_all(p, c, err);
     *left_out += p->left_out;
     for (size_t i = 0; i < LINKED; i++)

@@ -9,8 +9,8 @@ static int put_changes(struct derived *d, const struct commit_request *request, 
     struct tar t;
     if (derive_open(d, &t, err) < 0)
         return err_number(err);
-    int r =
-        changes_write(request->changes, &t, d->max_bytes, d->max_entries, &d->sum.left_out, err);
+    int r = changes_write(request->changes, NULL, &t, d->max_bytes, d->max_entries,
+                          &d->sum.left_out, err);
     return derive_put(d, &t, r, request->text, err);
 }
 

@@ -2,7 +2,8 @@
  * bounds, and what is not known is an error that names its line.
  *
  * IM-13  Of a Dockerfile only the instructions of this table mean something. No line of it starts a
- *        program outside of a sandbox, names another reader for itself, or brings a mount along.
+ *        program outside of a sandbox, names another reader for itself, or mounts anything of the
+ * host's.
  *
  * IM-18  What its variables make of each other is bounded: a short file can double a value line by
  *        line. */

@@ -51,7 +51,7 @@ static void add_count(struct sha256 *sha, uint64_t count)
 /* Everything as it is handed to the run; the version, because another one may do it in another way.
  */
 int step_key(const struct derived *d, const struct policy *p, const struct words *argv,
-             char ret[static STEP_KEY_SIZE], struct err *err)
+             const struct words *left_out, char ret[static STEP_KEY_SIZE], struct err *err)
 {
     char hash[72];
     uint8_t sum[SHA256_SIZE];
@@ -69,6 +69,9 @@ int step_key(const struct derived *d, const struct policy *p, const struct words
     add_count(&sha, argv->count);
     for (size_t i = 0; i < argv->count; i++)
         add_part(&sha, argv->items[i]);
+    add_count(&sha, left_out->count);
+    for (size_t i = 0; i < left_out->count; i++)
+        add_part(&sha, left_out->items[i]);
     add_count(&sha, p->env_count);
     for (size_t i = 0; i < p->env_count; i++) {
         add_part(&sha, p->env[i].name);
