@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Those that the operator can add: each is over the sandbox's own user namespace only. */
 static const int more_caps[] = {
@@ -140,12 +142,33 @@ int oci_operator_parse(const char *text, size_t len, struct oci_operator *ret, s
     return err_number(err);
 }
 
+/* OC-5: whose file it is could not be told: of what it says the limits hold, and nothing that
+ * allows more. Engines of ordinary users call from a user namespace in which root's files are
+ * nobody's. */
+static void only_limits(struct oci_operator *o)
+{
+    o->hooks = o->sockets = o->allow = o->policies = NULL;
+    o->docker = o->log = NULL;
+    o->caps = 0;
+    o->joins[OCI_NS_PID] = false;
+}
+
+static int check_owner(int fd, struct oci_operator *o, struct err *err)
+{
+    struct stat sb;
+    if (fstat(fd, &sb) < 0)
+        return err_sys(err, "look at " OCI_OPERATOR_FILE);
+    if (sb.st_uid != 0 && sb.st_uid != geteuid())
+        only_limits(o);
+    return 0;
+}
+
 int oci_operator_load(struct oci_operator *ret, struct err *err)
 {
     cleanup_free char *text = NULL;
     defaults(ret);
     cleanup_fd int fd =
-        trusted_open(AT_FDCWD, OCI_OPERATOR_FILE, "the operator's file", TRUSTED_FILE, err);
+        trusted_open(AT_FDCWD, OCI_OPERATOR_FILE, "the operator's file", TRUSTED_STRICTER, err);
     if (fd < 0 && err->sys_errno == ENOENT) {
         *err = (struct err)ERR_INIT;
         return 0;
@@ -156,8 +179,14 @@ int oci_operator_load(struct oci_operator *ret, struct err *err)
     if (!text)
         return err_memory(err);
     ssize_t n = read(fd, text, OCI_OPERATOR_MAX);
-    return n < 0 ? err_sys(err, "read " OCI_OPERATOR_FILE)
-                 : oci_operator_parse(text, (size_t)n, ret, err);
+    if (n < 0)
+        return err_sys(err, "read " OCI_OPERATOR_FILE);
+    if (oci_operator_parse(text, (size_t)n, ret, err) < 0)
+        return err_number(err);
+    if (check_owner(fd, ret, err) == 0)
+        return 0;
+    oci_operator_done(ret);
+    return err_number(err);
 }
 
 void oci_operator_done(struct oci_operator *o)

@@ -23,6 +23,25 @@ static bool is_ours(uid_t uid)
     return uid == 0 || uid == geteuid();
 }
 
+/* In a user namespace each owner that it has no number for is shown as this one; where the number
+ * is somebody's, it may be that user: `surely` not. */
+static bool is_unmapped(uid_t uid, bool surely)
+{
+    char map[1024];
+    struct err ignored = ERR_INIT;
+    bool some = false;
+    if (uid != OVERFLOW_UID || procfs_id_map(getpid(), "uid_map", map, sizeof map, &ignored) < 0)
+        return false;
+    for (char *at = map; *at;) {
+        unsigned long first = strtoul(at, &at, 10), outside = strtoul(at, &at, 10);
+        unsigned long count = strtoul(at, &at, 10);
+        if (!count || (surely && uid >= first && uid - first < count))
+            return false;
+        some |= first != outside || count < UINT32_MAX;
+    }
+    return some;
+}
+
 /* ---- FS-10 ---- */
 
 static int refuse_owner(const char *what, const char *path, const struct stat *sb, struct err *err)
@@ -45,7 +64,7 @@ static int check_file(const char *what, const char *path, enum trusted_kind kind
                                        : "a device or a socket");
         return err_hint(err, "write it into a file");
     }
-    if (!is_ours(sb->st_uid))
+    if (!is_ours(sb->st_uid) && (kind != TRUSTED_STRICTER || !is_unmapped(sb->st_uid, false)))
         return refuse_owner(what, path, sb, err);
     if (kind == TRUSTED_PRIVATE && (mode & 077)) {
         err_set(err, ERR_REFUSED, "%s %s is open to others (mode %04o)", what, quote(&q, path),
@@ -61,24 +80,6 @@ static int check_file(const char *what, const char *path, enum trusted_kind kind
 }
 
 /* ---- FS-11 ---- */
-
-/* In a user namespace each owner that it has no number for is shown as this one; where the number
- * is somebody's, it is that user. */
-static bool is_unmapped(uid_t uid)
-{
-    char map[1024];
-    struct err ignored = ERR_INIT;
-    if (uid != OVERFLOW_UID || procfs_id_map(getpid(), "uid_map", map, sizeof map, &ignored) < 0)
-        return false;
-    for (char *at = map; *at;) {
-        unsigned long first = strtoul(at, &at, 10);
-        strtoul(at, &at, 10);
-        unsigned long count = strtoul(at, &at, 10);
-        if (!count || (uid >= first && uid - first < count))
-            return false;
-    }
-    return true;
-}
 
 /* With an access list the group's bits are the most that anyone named in it may have. */
 static bool has_access_list(int fd)
@@ -103,13 +104,14 @@ static bool others_write(int fd, const struct stat *sb)
            ((sb->st_mode & S_IWGRP) && (!is_private_group(sb->st_gid) || has_access_list(fd)));
 }
 
-static int check_folder(int fd, const char *what, const char *path, struct err *err)
+static int check_folder(int fd, const char *what, const char *path, enum trusted_kind kind,
+                        struct err *err)
 {
     struct quoted q;
     struct stat sb;
     if (fstat(fd, &sb) < 0)
         return err_sys(err, "look at the folder %s", quote(&q, path));
-    if (!is_ours(sb.st_uid) && !is_unmapped(sb.st_uid)) {
+    if (!is_ours(sb.st_uid) && !is_unmapped(sb.st_uid, kind != TRUSTED_STRICTER)) {
         err_set(err, ERR_REFUSED,
                 "%s lies in the folder %s, which belongs to another user (uid %u)", what,
                 quote(&q, path), (unsigned)sb.st_uid);
@@ -127,17 +129,17 @@ static int check_folder(int fd, const char *what, const char *path, struct err *
 }
 
 /* From the root to `folder`, which has no links. */
-static int check_way(const char *folder, const char *what, struct err *err)
+static int check_way(const char *folder, const char *what, enum trusted_kind kind, struct err *err)
 {
     struct reach_walk w;
     char name[NAME_MAX + 1];
     int more = reach_begin(&w, folder);
-    int r = more < 0 ? 0 : check_folder(w.dir, what, "/", err);
+    int r = more < 0 ? 0 : check_folder(w.dir, what, "/", kind, err);
     while (r >= 0 && more >= 0 && (more = reach_name(&w, name)) > 0) {
         int fd = openat(w.dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         more = fd < 0 ? -errno : reach_enter(&w, name, fd);
         if (more >= 0)
-            r = check_folder(w.dir, what, w.at, err);
+            r = check_folder(w.dir, what, w.at, kind, err);
     }
     reach_end(&w);
     errno = more < 0 ? -more : 0;
@@ -185,7 +187,7 @@ static int refuse_link(const char *path, const char *asked, const char *what, st
 
 /* The folder of `path`, or `path` itself, whose first `len` bytes it is; checked up to the root. */
 static int reach_folder(const char *path, size_t len, const char *asked, const char *what,
-                        struct err *err)
+                        enum trusted_kind kind, struct err *err)
 {
     struct reached at;
     char folder[PATH_MAX];
@@ -195,7 +197,7 @@ static int reach_folder(const char *path, size_t len, const char *asked, const c
         return refuse_link(path, asked, what, err);
     if (r < 0)
         return failed(what, asked, -r, err);
-    if (check_way(at.path, what, err) < 0) {
+    if (check_way(at.path, what, kind, err) < 0) {
         reach_close(&at);
         return err_number(err);
     }
@@ -210,7 +212,7 @@ int trusted_open(int dir, const char *path, const char *what, enum trusted_kind 
     if (absolute(dir, path, full, err) < 0)
         return err_number(err);
     const char *slash = strrchr(full, '/');
-    cleanup_fd int folder = reach_folder(full, (size_t)(slash - full), path, what, err);
+    cleanup_fd int folder = reach_folder(full, (size_t)(slash - full), path, what, kind, err);
     if (folder < 0)
         return folder;
     /* O_NONBLOCK: opening a FIFO must not wait for a writer, only to be refused then. */
@@ -228,7 +230,7 @@ int trusted_folder(int dir, const char *path, const char *what, struct err *err)
     char full[PATH_MAX];
     if (absolute(dir, path, full, err) < 0)
         return err_number(err);
-    cleanup_fd int folder = reach_folder(full, strlen(full), path, what, err);
+    cleanup_fd int folder = reach_folder(full, strlen(full), path, what, TRUSTED_FILE, err);
     if (folder < 0)
         return folder;
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -14,6 +14,9 @@
 enum trusted_kind {
     TRUSTED_FILE,
     TRUSTED_PRIVATE, /* holds a secret */
+    /* In a user namespace it may also be somebody's for whom there is no number there, such as
+     * root: the caller takes from it then only what makes things stricter. */
+    TRUSTED_STRICTER,
 };
 /* For reading. `dir` may be AT_FDCWD; `what` stands before the path in messages: "the policy". A
  * file that is not there: ERR_SYSTEM and ENOENT. */

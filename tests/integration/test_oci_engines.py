@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import tomllib
@@ -12,6 +13,7 @@ import yaml
 
 from helpers import IS_ROOT, TOP, USER, wait_for
 from ocilib import BUSYBOX, OCI, check_terminal, containerd, groups_left, make_root, with_etc
+from subids import COUNT, OwnEtc
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="engines of root's, with a root from busybox")
 # Root may lack the right to raise them, as here and there in containers.
@@ -191,15 +193,59 @@ def test_podman_as_an_ordinary_user(users_podman):
     assert podman("rm", "life").returncode == 0
 
 
+def test_podman_of_an_ordinary_user_with_further_ids(users_podman, tmp_path):
+    """With /etc/subuid podman's namespace has many ids, and the container has those that podman maps. An operator's file beside it is nobody's there too."""
+    podman = users_podman
+    if not shutil.which("newuidmap"):
+        pytest.skip("uidmap is not installed")
+    with OwnEtc() as etc:
+        own = podman.base
+        podman.base = [*etc.wrapper, *own]
+        told = podman.run(*podman.box, "sh", "-c", "cat /proc/self/uid_map; id -u; chown 33:33 /tmp && stat -c %u /tmp; exit 7")
+        assert told.returncode == 7 and told.stdout.splitlines()[-2:] == ["0", "33"], told
+        assert any(line.split()[2] == str(COUNT) for line in told.stdout.splitlines()[:-2]), told
+        told = podman.run("--user", "1000:1000", *podman.box, "id", "-u")
+        assert told.stdout == "1000\n", told
+        podman("system", "migrate")
+        podman.base = [*with_etc(tmp_path, {"capabilities": ["CAP_SYS_PTRACE"]}), *etc.wrapper, *own]
+        assert podman.run(*podman.box, "echo", "RAN").stdout == "RAN\n"
+        told = podman.run("--cap-add", "SYS_PTRACE", *podman.box, "echo", "RAN")
+        assert told.returncode != 0 and "CAP_SYS_PTRACE" in told.stderr, told
+        podman("system", "migrate")
+
+
 def test_podman_of_an_ordinary_user_is_told_why_it_is_refused(users_podman, tmp_path):
     for options, why in ((["--privileged"], "CAP_"), (["--pid", "host"], "has no pid"), (["--annotation", "brig.allow=x.test"], "/etc/brig/oci.json")):
         told = users_podman.run(*options, *users_podman.box, "echo", "RAN")
         assert told.returncode != 0 and "RAN" not in told.stdout and why in told.stderr, told
-    # In the user's namespace root's file is nobody's: whether it is the operator's cannot be told, and nothing is started without its word.
-    users_podman("system", "migrate")
-    users_podman.base = [*with_etc(tmp_path, {"allow": ["x.test"]}), *users_podman.base]
-    told = users_podman.run(*users_podman.box, "echo", "RAN")
-    assert told.returncode != 0 and "RAN" not in told.stdout and "the operator's file" in told.stderr, told
+
+
+def beside(podman, folder, allowed):
+    """Their next calls see such an operator's file."""
+    podman("system", "migrate")
+    folder.mkdir()
+    podman.base = [*with_etc(folder, allowed), *podman.own]
+
+
+def test_podman_of_an_ordinary_user_beside_an_operators_file(users_podman, tmp_path):
+    """In the user's namespace root's file is nobody's, and whether it is the operator's cannot be told: what it allows is not allowed, its limits hold."""
+    podman, box = users_podman, users_podman.box
+    podman.own = podman.base
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "s"))
+    os.chmod(tmp_path / "s", 0o777)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    beside(podman, tmp_path / "a", {"allow": ["x.test"], "policies": {"p": ["x.test"]}, "sockets": [str(tmp_path / "s")], "capabilities": ["CAP_SYS_PTRACE"], "joins": ["pid"]})
+    assert podman.run(*box, "echo", "RAN").stdout == "RAN\n", "the control"
+    for options, why in ((["--annotation", "brig.allow=x.test"], "brig.allow"), (["--annotation", "brig.policy=p"], "brig.policy"), (["--cap-add", "SYS_PTRACE"], "CAP_SYS_PTRACE"),
+                         (["-v", f"{tmp_path}/s:/s"], "socket"), (["--pid", "ns:/proc/self/ns/pid"], "pid namespace")):
+        told = podman.run(*options, *box, "echo", "RAN")
+        assert told.returncode != 0 and "RAN" not in told.stdout and why in told.stderr, (options, told)
+    beside(podman, tmp_path / "b", {"pids": 64})
+    told = podman.run(*box, "echo", "RAN")
+    assert told.returncode != 0 and "RAN" not in told.stdout and "pids.limit" in told.stderr, told
+    listener.close()
 
 
 # ---- containerd ----
