@@ -38,8 +38,9 @@ static int lay_bind(const struct run_mount *m, struct copying *c, struct err *er
     return r < 0 ? err_wrap(err, "--mount=type=bind") : 0;
 }
 
-static int lay_one(const struct run_mount *m, const struct mounts_source *s, struct tar *t,
-                   int tree, struct err *err)
+/* What one of them took is not there for the next. */
+static int lay_one(const struct run_mount *m, struct mounts_source *s, struct tar *t, int tree,
+                   struct err *err)
 {
     cleanup_image struct image image = IMAGE_INIT;
     struct copying c = s->context;
@@ -59,7 +60,10 @@ static int lay_one(const struct run_mount *m, const struct mounts_source *s, str
     c.tar = t;
     c.tree = tree;
     c.mode = -1;
-    return lay_bind(m, &c, err);
+    int r = lay_bind(m, &c, err);
+    s->context.left_bytes = c.left_bytes;
+    s->context.left_entries = c.left_entries;
+    return r;
 }
 
 /* Where it is, links of the image followed: there the layer has nothing of it. */
@@ -83,6 +87,7 @@ int mounts_lay(struct run_mounts *m, struct derived *d, const struct mounts_sour
                struct err *err)
 {
     struct tar t;
+    struct mounts_source left = *s;
     cleanup_fd int tree = openat(d->root.fd, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (tree < 0)
         return err_sys(err, "open the files of the image");
@@ -90,7 +95,7 @@ int mounts_lay(struct run_mounts *m, struct derived *d, const struct mounts_sour
         return err_number(err);
     int r = 0;
     for (unsigned n = 0; r >= 0 && n < m->count; n++)
-        r = lay_one(&m->items[n], s, &t, tree, err);
+        r = lay_one(&m->items[n], &left, &t, tree, err);
     r = derive_put(d, &t, r, "--mount", err);
     for (unsigned n = 0; r >= 0 && n < m->count; n++)
         if (!m->items[n].own)
