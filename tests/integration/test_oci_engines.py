@@ -121,6 +121,32 @@ def test_podman_life(podman):
     assert groups_left("libpod-" + made.stdout.strip()) == []
 
 
+def test_podman_healthcheck(podman):
+    made = podman("run", "-d", "--name", "health", *LIMITS, *NO_NET, "--health-cmd", "test -e /tmp/well", "--health-interval", "disable", "--health-retries", "1", "box", "sleep", "1000000")
+    assert made.returncode == 0, made.stderr
+    state = lambda: podman("inspect", "-f", "{{.State.Health.Status}}", "health").stdout.strip()
+    assert podman("healthcheck", "run", "health").returncode == 1 and state() == "unhealthy"
+    assert podman("exec", "health", "touch", "/tmp/well").returncode == 0
+    assert podman("healthcheck", "run", "health").returncode == 0 and state() == "healthy"
+    assert podman("rm", "-f", "-t", "0", "health").returncode == 0
+
+
+def test_podman_pod(podman, tmp_path, monkeypatch):
+    """Its containers share the network, the name and the queues of its first one, and neither processes nor files."""
+    (tmp_path / "containers.conf").write_text('[containers]\ndefault_ulimits = ["nofile=512:512", "nproc=4096:4096"]\n')  # the first one takes no options
+    monkeypatch.setenv("CONTAINERS_CONF", str(tmp_path / "containers.conf"))
+    made = podman("pod", "create", "--name", "pod", "--network", "none", "--infra-image", "box", "--infra-command", "sleep 1000000", "--share", "net,ipc,uts", "--hostname", "together")
+    assert made.returncode == 0, made.stderr
+    told = podman("run", "-d", "--pod", "pod", "--name", "one", *LIMITS, "box", "sh", "-c", "touch /mine; sleep 1000000")
+    assert told.returncode == 0, told.stderr
+    spaces = "for n in net ipc uts pid mnt user; do readlink /proc/self/ns/$n; done; hostname; ls /mine; true"
+    one, two = podman("exec", "one", "sh", "-c", spaces), podman("run", "--rm", "--pod", "pod", *LIMITS, "box", "sh", "-c", spaces)
+    assert one.returncode == two.returncode == 0, (one, two)
+    one, two = one.stdout.splitlines(), two.stdout.splitlines()
+    assert one[:3] == two[:3] and not set(one[3:6]) & set(two[3:6]) and one[6:] == ["together", "/mine"] and two[6:] == ["together"]
+    assert podman("pod", "rm", "-f", "-t", "0", "pod").returncode == 0
+
+
 def test_podman_network_of_a_namespace(podman):
     name = f"brig-test-{os.getpid()}"
     subprocess.run(["ip", "netns", "add", name], check=True)
