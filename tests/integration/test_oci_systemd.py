@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from helpers import IS_ROOT, Caller, wait_for
-from ocilib import BUSYBOX, OCI, bundle_of
+from ocilib import BUSYBOX, OCI, bundle_of, containerd
 from systemdlib import GROUPS, SYSTEMD, Manager
 
 pytestmark = [pytest.mark.skipif(not IS_ROOT, reason="makes nodes: needs root"),
@@ -142,3 +142,24 @@ def test_podman_with_its_usual_manager(manager, bundle):
     podman = ["podman", "--runtime", str(OCI), "--root", bundle.folder / "p", "--runroot", bundle.folder / "r", "--cgroup-manager", "systemd"]
     told = manager.call(*podman, "run", "--network", "none", "--rm", "--rootfs", bundle.folder / "rootfs", "sh", "-c", "echo inside; cat /proc/self/cgroup")
     assert told.returncode == 0 and "inside" in told.stdout, told
+
+
+def test_containerd_with_systemd(manager, bundle, tmp_path):
+    """As kubelet has it with `cgroupDriver: systemd`: the shim calls with --systemd-cgroup, and the events of the group are its."""
+    if manager.caller.name != "root":
+        pytest.skip("containerd is root's")
+    if manager.unified and not (GROUPS / "cgroup.controllers").exists():
+        pytest.skip("the controllers of this host belong to cgroup v1")
+    with containerd(tmp_path, manager.node.inside(), manager.node.inside()) as ctr:
+        told = ctr("run", "--detach", "--runc-binary", OCI, "--runc-systemd-cgroup", "--cgroup", f"kubepods-brig.slice:cri:{bundle.id}", "--rootfs", bundle.folder / "rootfs",
+                   bundle.id, "sleep", "1000000")
+        assert told.returncode == 0, told
+        assert f"cri-{bundle.id}.scope" in manager.units() and "kubepods-brig.slice" in manager.units("slice")
+        pid = next(line.split()[1] for line in ctr("task", "ls").stdout.splitlines() if line.startswith(bundle.id))
+        assert f"/{manager.group}/kubepods.slice/kubepods-brig.slice/cri-{bundle.id}.scope/container" in [place for _, place in groups_of(pid, manager)]
+        told = ctr("task", "exec", "--exec-id", "x", bundle.id, "echo", "inside")
+        assert told.stdout == "inside\n", told
+        assert ctr("task", "kill", "-s", "KILL", bundle.id).returncode == 0
+        wait_for(lambda: "STOPPED" in ctr("task", "ls").stdout, what="its end")
+        assert ctr("task", "delete", bundle.id).returncode in (0, 137)
+        assert f"cri-{bundle.id}.scope" not in manager.units()

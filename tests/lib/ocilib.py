@@ -183,8 +183,8 @@ disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.snapshotter.v1.b
 
 
 @contextlib.contextmanager
-def containerd(folder, prefix=()):
-    """A containerd of one's own, started behind `prefix`; what is yielded calls its ctr."""
+def containerd(folder, prefix=(), callers=()):
+    """A containerd of one's own, started behind `prefix`; what is yielded calls its ctr, behind `callers`."""
     if not shutil.which("containerd") or not shutil.which("ctr"):
         pytest.skip("containerd is not installed")
     (folder / "config.toml").write_text(CONTAINERD.format(folder=folder))
@@ -196,7 +196,7 @@ def containerd(folder, prefix=()):
     space = f"ctr-test-{os.getpid()}-{folder.name}"
 
     def call(*args, **kwargs):
-        return subprocess.run(["ctr", "--address", str(folder / "c.sock"), "--namespace", space, *map(str, args)], capture_output=True, text=True,
+        return subprocess.run([*callers, "ctr", "--address", str(folder / "c.sock"), "--namespace", space, *map(str, args)], capture_output=True, text=True,
                               timeout=120, stdin=subprocess.DEVNULL, **kwargs)
     try:
         wait_for(lambda: daemon.poll() is not None or call("version").returncode == 0)
