@@ -35,3 +35,24 @@ def test_nothing_of_the_hosts_own_is_in_it(store):
 def test_packages_that_are_none(store, names):
     told = store.image("from-host", f"--packages={names}", "small/host")
     assert told.returncode == 125 and b"there is no package" in told.stderr, told
+
+
+def test_every_client_of_a_daemon_gets_the_image_of_its_template(store):
+    """By the template's name over E2B's API and MCP, and over Dify's, which names a language: a file that the image alone has is there."""
+    from daemonlib import Daemon
+    from mcplib import Http
+    assert store.image("from-host", "--packages", "python3", "dev/python").returncode == 0
+    folder = store.new()
+    folder.mkdir()
+    (folder / "Dockerfile").write_text("FROM dev/python\nRUN echo of the image >/only-here\n")
+    assert store.image("build", "-t", "dev/marked", "--sampling", "accept", folder).returncode == 0
+    policy = "policy: {filesystem: {root: 'image:dev/marked'}, lifecycle: {sampling: accept}}\n"
+    with Daemon(store.caller.name, templates={"python.yaml": policy}, env={"XDG_STATE_HOME": str(store.state), "HOME": str(store.state)}) as daemon:
+        box = daemon.create("python")
+        assert box.run("/bin/cat", "/only-here").out == b"of the image\n"
+        mcp = Http(daemon)
+        told, failed = mcp.call("run_command", session_id=mcp.session(template="python"), command="cat /only-here")
+        assert not failed and told["stdout"] == "of the image\n", told
+        told = daemon.request("POST", "/v1/sandbox/run", {"language": "python3", "code": "print(open('/only-here').read(), end='')"}).json
+        assert told["data"] and told["data"]["stdout"] == "of the image\n", told
+    assert not os.path.exists("/only-here"), "the control"
