@@ -133,6 +133,15 @@ static bool held_back(const struct line *l)
     return false;
 }
 
+static void cut_unheard(void)
+{
+    for (unsigned i = 0; i < PUMP_LINES; i++) {
+        struct pollfd listener = {.fd = lines[i].to};
+        if (lines[i].out && lines[i].from >= 0 && poll(&listener, 1, 0) > 0)
+            cut(&lines[i]);
+    }
+}
+
 static void fill(struct line *l)
 {
     ssize_t n = read(l->from, l->data, sizeof l->data);
@@ -146,6 +155,8 @@ static void fill(struct line *l)
     } else if (l->kind == PUMP_WORDS) {
         l->ended = true;
     } else {
+        if (l->kind == PUMP_WHOLE)
+            cut_unheard();
         cut(l);
     }
 }
@@ -287,6 +298,14 @@ static bool take_handed(const struct pump_line given[PUMP_LINES])
     return close(terminal) == 0;
 }
 
+/* Where nothing came, or something else: who fails to make a terminal says why by another line. */
+static void cut_handed(const struct pump_line given[PUMP_LINES])
+{
+    for (unsigned i = 0; i < PUMP_LINES; i++)
+        if (given[i].handed)
+            cut(&lines[i]);
+}
+
 static void be_pump(const struct pump_line given[PUMP_LINES], pid_t parent)
 {
     struct err err = ERR_INIT;
@@ -308,8 +327,10 @@ static void be_pump(const struct pump_line given[PUMP_LINES], pid_t parent)
     /* A change of identity takes away what the parent's death sends. */
     if (seal_identity(NOBODY, NOBODY, "the pump", &err) < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
-        seal(handed_line(given) != NULL, lines[0].socket, &err) < 0 || !take_handed(given))
+        seal(handed_line(given) != NULL, lines[0].socket, &err) < 0)
         seal_exit(1);
+    if (!take_handed(given))
+        cut_handed(given);
     while (step())
         ;
     seal_exit(0);

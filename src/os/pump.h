@@ -22,13 +22,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PUMP_LINES 4
+#define PUMP_LINES 5
 
 /* Bytes go from one to the other until the first ends or nobody listens at the second. Lines that
  * are not used are -1. */
 enum pump_kind {
     PUMP_BYTES,
     PUMP_WORDS, /* bytes too, but only after all that the code had written to its other lines */
+    PUMP_WHOLE, /* bytes to the code, whose end says that these were all: who gave up before, and
+                   listens no more to the other lines, is heard to do so first */
     PUMP_SIZES, /* each a struct winsize, for the terminal that is the second */
 };
 struct pump_line {

@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Twice as many as the front has processes of one sandbox: somebody inside may keep those waiting
- * whose process has ended. */
-#define CARRIERS_MAX 512u
+/* Twice as many as the front has processes, and works on files, of one sandbox: somebody inside may
+ * keep those waiting whose process has ended. */
+#define CARRIERS_MAX 640u
 
 struct carrier {
     struct carrier *next;
@@ -69,6 +69,17 @@ int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct e
     w->carriers = c;
     w->carrier_count++;
     warden_watch(w, &c->ended, c->pump.pidfd, on_ended);
+    return 0;
+}
+
+int carrier_lay(struct ask *a, struct pump_line lines[PUMP_LINES], int *theirs, bool we_write,
+                struct err *err)
+{
+    struct pump_line *line = a->w->s->pumped ? &lines[a->fd_count] : NULL;
+    errno = -pump_lay(line, !we_write, theirs, &a->fds[a->fd_count]);
+    if (errno)
+        return err_sys(err, "pipe");
+    a->fd_count++;
     return 0;
 }
 

@@ -4,8 +4,6 @@
 #include "os/fd.h"
 #include "warden/session.h"
 
-#include <fcntl.h>
-
 static int make_block(const struct warden *w, const struct json *j, enum files_op *ret_op,
                       bool *ret_beside, struct err *err)
 {
@@ -31,16 +29,23 @@ static int make_block(const struct warden *w, const struct json *j, enum files_o
     return fd;
 }
 
-/* Ours in the ask, theirs in *ret. */
-static int make_pipe(struct ask *a, bool we_write, int *ret, struct err *err)
+/* The answer first: its end is how a client gives up (files/files.h), and the end of what is
+ * written means that it was all. Init and what it starts have the other ends, and may be hostile
+ * (PU-1). */
+static int make_pipes(struct ask *a, bool write, int fds[static FILE_FDS], struct err *err)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_sys(err, "pipe");
-    fcntl(ends[we_write], F_SETFL, O_NONBLOCK);
-    a->fds[a->fd_count++] = ends[we_write];
-    *ret = ends[!we_write];
-    return 0;
+    struct pump_line lines[PUMP_LINES];
+    pump_lines_init(lines);
+    int result = carrier_lay(a, lines, &fds[FILE_OUT], false, err);
+    if (result >= 0 && write) {
+        result = carrier_lay(a, lines, &fds[FILE_IN], true, err);
+        lines[1].kind = PUMP_WHOLE;
+    }
+    if (result < 0) {
+        pump_close(lines);
+        return result;
+    }
+    return carrier_start(a->w, lines, err);
 }
 
 int file_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
@@ -54,9 +59,7 @@ int file_start(struct warden *w, const struct wire_msg *msg, const struct json *
     int result = fds[FILE_BLOCK] = make_block(w, j, &op, &a->beside, err);
     bool write = op == FILES_WRITE;
     if (result >= 0)
-        result = make_pipe(a, false, &fds[FILE_OUT], err);
-    if (result >= 0 && write)
-        result = make_pipe(a, true, &fds[FILE_IN], err);
+        result = make_pipes(a, write, fds, err);
     if (result >= 0)
         result = ask_send(a, &m, fds, write ? FILE_FDS : FILE_IN, err);
     else

@@ -198,6 +198,10 @@ int sentry_signal(const struct warden *w, int *number, struct err *err);
 
 /* carrier.c: a pump for these lines, if any of them is used; takes them in any case. */
 int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct err *err);
+/* One more pipe for what was asked for: ours in the ask, theirs for init. Where there are pumps a
+ * line of them lies between, in the order of ours. */
+int carrier_lay(struct ask *a, struct pump_line lines[PUMP_LINES], int *theirs, bool we_write,
+                struct err *err);
 void carriers_end(struct warden *w);
 
 /* file.c */

@@ -230,25 +230,12 @@ static int make_block(const struct warden *w, const struct order *o, struct err 
 
 /* ---- the pipes ---- */
 
-/* Ours in the ask, theirs in `fds`, at these places; where there are pumps, lines in the order of
- * ours. */
-static int make_pipe(struct ask *a, struct pump_line lines[PUMP_LINES], int *theirs, bool we_write,
-                     struct err *err)
-{
-    struct pump_line *line = a->w->s->pumped ? &lines[a->fd_count] : NULL;
-    errno = -pump_lay(line, !we_write, theirs, &a->fds[a->fd_count]);
-    if (errno)
-        return err_sys(err, "pipe");
-    a->fd_count++;
-    return 0;
-}
-
 /* IN-1 */
 static int make_channel(struct ask *a, struct pump_line lines[PUMP_LINES],
                         int fds[static SPAWN_FDS], struct err *err)
 {
-    if (make_pipe(a, lines, &fds[SPAWN_REQUESTS], true, err) < 0 ||
-        make_pipe(a, lines, &fds[SPAWN_ANSWERS], false, err) < 0)
+    if (carrier_lay(a, lines, &fds[SPAWN_REQUESTS], true, err) < 0 ||
+        carrier_lay(a, lines, &fds[SPAWN_ANSWERS], false, err) < 0)
         return err_number(err);
     lines[INTERP_ANSWERS].kind = PUMP_WORDS;
     return 0;
@@ -274,10 +261,10 @@ static int make_terminal(struct ask *a, struct pump_line lines[PUMP_LINES], int 
 static int make_terminal_behind(struct ask *a, struct pump_line lines[PUMP_LINES],
                                 int fds[static SPAWN_FDS], struct err *err)
 {
-    if (make_pipe(a, lines, &fds[SPAWN_STDOUT], false, err) < 0 ||
-        make_pipe(a, lines, &fds[SPAWN_STDIN], true, err) < 0)
+    if (carrier_lay(a, lines, &fds[SPAWN_STDOUT], false, err) < 0 ||
+        carrier_lay(a, lines, &fds[SPAWN_STDIN], true, err) < 0)
         return err_number(err);
-    return make_pipe(a, lines, &fds[SPAWN_STDERR], true, err); /* changes of its size */
+    return carrier_lay(a, lines, &fds[SPAWN_STDERR], true, err); /* changes of its size */
 }
 
 static int make_stdio(struct ask *a, const struct order *o, struct pump_line lines[PUMP_LINES],
@@ -289,24 +276,12 @@ static int make_stdio(struct ask *a, const struct order *o, struct pump_line lin
     if (o->interpreter && make_channel(a, lines, fds, err) < 0)
         return err_number(err);
     bool pipe = o->has_stdin && !o->interpreter;
-    if ((pipe ? make_pipe(a, lines, &fds[SPAWN_STDIN], true, err)
+    if ((pipe ? carrier_lay(a, lines, &fds[SPAWN_STDIN], true, err)
               : make_null(&fds[SPAWN_STDIN], err)) < 0)
         return err_number(err);
-    if (make_pipe(a, lines, &fds[SPAWN_STDOUT], false, err) < 0)
+    if (carrier_lay(a, lines, &fds[SPAWN_STDOUT], false, err) < 0)
         return err_number(err);
-    return make_pipe(a, lines, &fds[SPAWN_STDERR], false, err);
-}
-
-static int connect_stdio(struct ask *a, const struct order *o, int fds[static SPAWN_FDS],
-                         struct err *err)
-{
-    struct pump_line lines[PUMP_LINES];
-    pump_lines_init(lines);
-    if (make_stdio(a, o, lines, fds, err) < 0) {
-        pump_close(lines);
-        return err_number(err);
-    }
-    return carrier_start(a->w, lines, err);
+    return carrier_lay(a, lines, &fds[SPAWN_STDERR], false, err);
 }
 
 /* ---- starting ---- */
@@ -323,14 +298,29 @@ static void on_status(struct loop_io *io, uint32_t events)
         spawn_settle(a);
 }
 
-static int make_status(struct ask *a, int *theirs, struct err *err)
+/* The last line is its own. */
+static int make_status(struct ask *a, struct pump_line lines[PUMP_LINES], int *theirs,
+                       struct err *err)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+    int ours;
+    errno = -pump_lay(a->w->s->pumped ? &lines[PUMP_LINES - 1] : NULL, true, theirs, &ours);
+    if (errno)
         return err_sys(err, "pipe");
-    *theirs = ends[1];
-    warden_watch(a->w, &a->status, ends[0], on_status);
+    warden_watch(a->w, &a->status, ours, on_status);
     return 0;
+}
+
+static int connect_all(struct ask *a, const struct order *o, int fds[static SPAWN_FDS],
+                       struct err *err)
+{
+    struct pump_line lines[PUMP_LINES];
+    pump_lines_init(lines);
+    if (make_status(a, lines, &fds[SPAWN_STATUS], err) < 0 ||
+        make_stdio(a, o, lines, fds, err) < 0) {
+        pump_close(lines);
+        return err_number(err);
+    }
+    return carrier_start(a->w, lines, err);
 }
 
 static int begin(struct warden *w, const struct order *o, enum wire_type type, uint32_t front,
@@ -348,8 +338,8 @@ static int begin(struct warden *w, const struct order *o, enum wire_type type, u
     a->beside = o->beside;
     a->starts = true;
     int result = fds[SPAWN_BLOCK] = make_block(w, o, err);
-    if (result >= 0 && (result = make_status(a, &fds[SPAWN_STATUS], err)) >= 0)
-        result = connect_stdio(a, o, fds, err);
+    if (result >= 0)
+        result = connect_all(a, o, fds, err);
     if (result >= 0)
         result = ask_send(a, &msg, fds, count, err);
     else
@@ -395,15 +385,16 @@ static int make_connection(struct ask *a, int port, int fds[static SPAWN_REQUEST
     struct pump_line lines[PUMP_LINES];
     int theirs[2] = {-1, -1};
     pump_lines_init(lines);
-    if ((fds[SPAWN_BLOCK] = make_connect_block(a->w, port, err)) < 0 ||
-        make_status(a, &fds[SPAWN_STATUS], err) < 0)
+    if ((fds[SPAWN_BLOCK] = make_connect_block(a->w, port, err)) < 0)
         return err_number(err);
     if ((fds[SPAWN_STDERR] = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
         return err_sys(err, "open /dev/null");
     errno = -pump_lay_stream(lines, theirs, &a->fds[0]);
-    if (errno) {
+    if (errno)
+        err_sys(err, "lay the lines of a connection");
+    if (errno || make_status(a, lines, &fds[SPAWN_STATUS], err) < 0) {
         pump_close(lines);
-        return err_sys(err, "lay the lines of a connection");
+        return err_number(err);
     }
     fds[SPAWN_STDIN] = theirs[0];
     fds[SPAWN_STDOUT] = theirs[1];

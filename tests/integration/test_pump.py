@@ -2,6 +2,7 @@
 nobody else, and everything that a process says arrives as it would without a pump."""
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ import hangfs
 import pytest
 from daemonlib import IS_ROOT, Daemon, frames, wait_for
 from helpers import CALLERS, below
-from servelib import Failed, Serve
+from servelib import Failed, Serve, read_all
 from verifylib import weak_programs
 
 pytestmark = pytest.mark.skipif(not IS_ROOT, reason="only root can mount a file system")
@@ -364,3 +365,120 @@ def test_control_a_socket_that_is_shared_can_be_locked(hung):
         holds.kill()
         for each in (server, shared, peer):
             each.close()
+
+
+# ---- work on files ----
+
+def holders(box, fd):
+    """Which processes of the sandbox hold an end of this pipe; {pid: name}."""
+    pipe, found = f"pipe:[{os.fstat(fd).st_ino}]", {}
+    for pid, name in below(box.told["warden"]).items():
+        with contextlib.suppress(OSError):
+            if any(os.readlink(f"/proc/{pid}/fd/{n}") == pipe for n in os.listdir(f"/proc/{pid}/fd")):
+                found[pid] = name
+    return found
+
+
+@contextlib.contextmanager
+def boxes(hung, **more):
+    """One that needs pumps, and one that does not."""
+    templates = {f"{name}.json": {"policy": {"filesystem": {"ro": [str(place)]}}} for name, place in (("hung", hung.place), ("local", "/usr/share"))}
+    with Serve(CALLERS[0], templates=templates, **more) as serve:
+        made = serve.box("hung"), serve.box("local")
+        yield made
+        for box in made:
+            box.close()
+
+
+def test_work_on_files_goes_by_a_pump(hung):
+    """PU-1: whoever is inside has no pipe that the front has an end of, so that it can lock none with memory that is not there.
+    The control, without folders that may stop answering: it is the same pipe."""
+    with boxes(hung) as made:
+        for box, inside in zip(made, (False, True)):
+            out, into = box.ask("file", {"op": "write", "path": "/tmp/file"}).fds
+            for fd in (out, into):
+                found = holders(box, fd)
+                assert found and ("brig-pump" not in found.values()) == inside, found
+                assert len(found) == 1, found
+            os.close(out)
+            os.close(into)
+        wait_for(lambda: "brig-pump" not in below(made[0].told["warden"]).values(), what="the end of its pump")
+
+
+def pipes_of(*pids):
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found |= {link for n in os.listdir(f"/proc/{pid}/fd") if (link := os.readlink(f"/proc/{pid}/fd/{n}")).startswith("pipe:")}
+    return found
+
+
+def shared_while_it_starts(hung, box, tty):
+    """Pipes of the warden that somebody inside has an end of, while a program is being executed that is never found."""
+    hung.asked.clear()
+    box.wire.send("spawn", 1, 0, {"argv": [f"{hung.place}/hang"], "env": {}, "cwd": "", "tty": tty, "stdin": False, "interpreter": None}, ())
+    assert hung.asked.wait(60), "it was not asked for the program"
+    return pipes_of(box.told["warden"]) & pipes_of(box.told["init"], *below(box.told["init"]))
+
+
+@pytest.mark.parametrize("tty", [None, SIZE], ids=["pipes", "terminal"])
+def test_how_a_start_went_goes_by_a_pump(tty):
+    """PU-1: the pipe by which the warden hears it, and closes it. The control does without pumps."""
+    with hung_daemon() as hung, boxes(hung) as (box, _):
+        assert shared_while_it_starts(hung, box, tty) == set()
+    with hung_daemon() as hung, boxes(hung, brig=weak_programs() / "brig", env={"BRIG_WEAKEN": "errands"}) as (box, _):
+        assert shared_while_it_starts(hung, box, tty)
+
+
+@pytest.mark.parametrize("tty", [None, SIZE], ids=["pipes", "terminal"])
+def test_a_start_that_failed_is_told_by_a_pump(hung, tty):
+    with boxes(hung) as made:
+        for box in made:
+            with pytest.raises(Failed, match="no such program|not found|No such file"):
+                box.spawn("/nosuch/program", tty=tty)
+
+
+def test_files_arrive_whole_by_a_pump(hung):
+    data = os.urandom(3_000_000)
+    with boxes(hung) as (box, _):
+        out, into = box.ask("file", {"op": "write", "path": "/tmp/whole"}).fds
+        os.set_blocking(into, True)
+        for at in range(0, len(data), 65536):
+            os.write(into, data[at:at + 65536])
+        os.close(into)
+        assert told(out)[0] == (1, struct.pack("<iIQ", 0, 0, len(data)))
+        (out,) = box.ask("file", {"op": "read", "path": "/tmp/whole"}).fds
+        assert b"".join(body for kind, body in told(out) if kind == 4) == data
+        assert box.run("sh", "-c", "sha256sum </tmp/whole")[1].split()[0] == hashlib.sha256(data).hexdigest()
+
+
+def test_an_upload_that_was_given_up_leaves_nothing_by_a_pump(hung):
+    """Also when both its ends come to the pump at one time."""
+    with boxes(hung) as (box, _):
+        for stopped in (False, True) * 5:
+            out, into = box.ask("file", {"op": "write", "path": "/tmp/half"}).fds
+            (pump,) = holders(box, into)
+            os.write(into, b"half of it")
+            if stopped:
+                os.kill(pump, signal.SIGSTOP)
+            os.close(out)
+            os.close(into)
+            if stopped:
+                os.kill(pump, signal.SIGCONT)
+            wait_for(lambda: "brig-pump" not in below(box.told["warden"]).values(), what="the end of its pump")
+            assert box.run("sh", "-c", "ls -A /tmp")[1] == ""
+        out, into = box.ask("file", {"op": "write", "path": "/tmp/half"}).fds
+        os.write(into, b"all of it")
+        os.close(into)
+        assert told(out)[-1][0] == 5, "the control: one that is still listened for"
+        assert box.run("cat", "/tmp/half")[1] == "all of it"
+
+
+def told(out):
+    """The frames of an answer: [(type, what it holds)]."""
+    data, frames, at = read_all(out), [], 0
+    while at < len(data):
+        kind, length = struct.unpack_from("<BxxxI", data, at)
+        frames.append((kind, data[at + 8:at + 8 + length]))
+        at += 8 + length
+    return frames

@@ -442,3 +442,31 @@ Test(pump, it_can_do_nothing_else, .init = start)
     cr_assert_neq(status_number("Uid:", 10), 0, "not even where its parent is root");
     pump_end(&pump);
 }
+
+/* Who gives up an upload stops listening before it ends it. Whoever waits for that end has the end
+ * of the other line in front of it then, however late the pump comes. */
+Test(pump, the_end_of_what_was_given_up_comes_after_that)
+{
+    for (int i = 0; i < 100; i++) {
+        char byte;
+        pump_init(&pump);
+        pump_lines_init(lines);
+        cr_assert_eq(pump_lay(&lines[0], false, &theirs[0], &ours[0]), 0);
+        cr_assert_eq(pump_lay(&lines[1], true, &theirs[1], &ours[1]), 0);
+        lines[0].kind = PUMP_WHOLE;
+        cr_assert_eq(pump_start(&pump, lines), 0);
+        kill(pump.pid, SIGSTOP);
+        close(ours[1]);
+        close(ours[0]);
+        kill(pump.pid, SIGCONT);
+        fcntl(theirs[0], F_SETFL, O_NONBLOCK);
+        while (read(theirs[0], &byte, 1) < 0)
+            ;
+        struct pollfd listener = {.fd = theirs[1]};
+        cr_assert_eq(poll(&listener, 1, 0), 1);
+        close(theirs[0]);
+        close(theirs[1]);
+        cr_assert(ends_within(60000));
+        cr_assert(!pump_failed(&pump));
+    }
+}
