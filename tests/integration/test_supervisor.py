@@ -1,10 +1,12 @@
 """What the code controls holds up nobody, and does not take from others what they share: sockets that linger, descriptors
 on their way, file systems that do not answer, the host's tables; and what the code could see of others."""
 import contextlib
+import ctypes
 import errno
 import fcntl
 import inspect
 import json
+import mmap
 import os
 import pty
 import re
@@ -772,6 +774,52 @@ def test_control_queues_for_asynchronous_io():
     finally:
         process.kill()
         process.communicate()
+
+
+class Unwritten:
+    """A page of a file on a disk of the host's that is not written back yet. The kernel does that by itself after half a minute."""
+
+    def __init__(self):
+        self.file = tempfile.NamedTemporaryFile(dir="/var/tmp")
+        self.file.write(bytes(4096))
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.map = mmap.mmap(self.file.fileno(), 4096)
+        self.change()
+
+    def change(self):
+        os.pwrite(self.file.fileno(), b"x", 0)
+
+    def is_there(self):
+        assert self.map[0] == ord("x")  # so that the page is mapped
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+        pagemap, flags = os.open("/proc/self/pagemap", os.O_RDONLY), os.open("/proc/kpageflags", os.O_RDONLY)
+        try:
+            frame = struct.unpack("Q", os.pread(pagemap, 8, address // 4096 * 8))[0] & (1 << 55) - 1
+            return bool(struct.unpack("Q", os.pread(flags, 8, frame * 8))[0] & 1 << 4)
+        finally:
+            os.close(pagemap)
+            os.close(flags)
+
+
+@pytest.mark.skipif(not IS_ROOT or not os.path.exists("/proc/kpageflags") or os.sysconf("SC_PAGE_SIZE") != 4096, reason="root can see whether a page was written back")
+@callers
+@pytest.mark.parametrize("tier", ["container", "process"])
+def test_nobody_has_all_of_the_host_written_back(caller, tier):
+    """K-14: sync is for all file systems of the host, and waits for each. Others on this machine may ask for it just then."""
+    page = Unwritten()
+    if not page.is_there():
+        pytest.skip("/var/tmp is no disk")
+
+    def stays():
+        page.change()
+        done = caller.run("--tier", tier, "--", PYTHON, "-c", "import os; print(os.sync())")
+        assert done.stdout == "None\n", done
+        return page.is_there()
+
+    wait_for(stays, 600, "it is not written back")
+    os.sync()
+    assert not page.is_there(), "the control: outside it is"
 
 
 # ---- what the code sees of others ----

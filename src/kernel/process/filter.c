@@ -26,6 +26,8 @@ static filter_target filter_resolve(enum filter_rule rule, const struct filter_o
         return VERDICT_ALLOW;
     case RULE_SEEN:
         return VERDICT_SEEN;
+    case RULE_PRETEND: /* K-14 */
+        return VERDICT_PRETEND;
     case RULE_UNJOINED: /* K-18 */
         return guard_left_out(GUARD_PIPES) ? VERDICT_ALLOW : VERDICT_INVALID;
     case RULE_SOCKET:

@@ -12,6 +12,7 @@
     RULE(UNJOINED, "not for these descriptors (EINVAL)")                                           \
     RULE(CLONE, "allow if no new namespace; else deny, seen; where descriptors are looked at, no " \
                 "thread with a table of its own (deny, quiet)")                                    \
+    RULE(PRETEND, "pretended: nothing is done")                                                    \
     RULE(UNSHARE, "allow if no new namespace; else deny, seen; where descriptors are looked at, "  \
                   "no table of its own (deny, quiet)")                                             \
     RULE(CLOSE_RANGE, "allow; where descriptors are looked at, no table of its own (deny, quiet)") \

@@ -8,6 +8,7 @@ enum {
     R_ALLOW,
     R_SEEN,
     R_ABSENT,
+    R_PRETEND,
     R_CLONE,
     R_UNSHARE,
     R_CLOSE_RANGE,
@@ -82,6 +83,8 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
         return seen;
     case R_ABSENT:
         return ABSENT;
+    case R_PRETEND:
+        return PRETEND;
     case R_UNJOINED:
         return INVALID;
     case R_SOCKET_USE:
