@@ -65,6 +65,9 @@ struct unpacked {
     struct stream_hash given; /* what it was given, of the beginning of the archive: also set when
                                  it was refused */
 };
+/* Of what it wrote, and its exit status; `hashed`: with the digest of what it unpacked. */
+int unpack_report_read(const char *text, size_t len, int status, bool hashed, struct unpacked *ret,
+                       struct err *err);
 /* `folder` gets it; `empty` is an empty folder, which is all else that there is in the sandbox. */
 int unpack_run(int archive, enum unpack_kind kind, const char *folder, const char *empty,
                uint64_t max_bytes, uint64_t max_entries, struct unpacked *ret, struct err *err);

@@ -1,7 +1,6 @@
 /* Starts brig-unpack in a sandbox: container tier, no network, an empty root, no folder but the one
  * that it fills, a limit for its memory and its time. */
 #include "base/cleanup.h"
-#include "base/quote.h"
 #include "images/load/load.h"
 #include "os/beside.h"
 #include "sandbox/sandbox.h"
@@ -29,45 +28,6 @@ static int make_policy(struct policy *p, struct err *err)
         if (policy_set(p, fields[i].field, fields[i].value, &origin, err) < 0)
             return err_number(err);
     return policy_validate(p, err);
-}
-
-/* What it says is as little trusted as what it read. */
-static int read_failure(const struct json *doc, struct err *err)
-{
-    struct quoted q;
-    int64_t code = json_number(doc, "code");
-    bool limit = code == ERR_LIMIT || code == ERR_SYSTEM;
-    char message[400];
-    const char *text = json_shown(doc, "message");
-    snprintf(message, sizeof message, "%s", text_has_control(text) ? quote(&q, text) : text);
-    err_set(err, limit ? ERR_LIMIT : ERR_REFUSED, "%s", message);
-    const char *hint = json_shown(doc, "hint");
-    return hint[0] && !text_has_control(hint) ? err_hint(err, "%.200s", hint) : err_number(err);
-}
-
-static int read_answer(const struct run_result *r, bool hashed, struct unpacked *ret,
-                       struct err *err)
-{
-    struct json *doc = NULL;
-    if (r->limit_hit)
-        return err_set(err, ERR_LIMIT, "it goes beyond the limit for %s", r->limit_hit);
-    if (json_parse(buf_text(&r->out), r->out.len, &json_default_limits, &doc, err) < 0)
-        return err_set(err, ERR_REFUSED, "brig-unpack ended with status %d and no answer",
-                       r->exit_status);
-    int result = 0;
-    if (r->exit_status != 0)
-        result = read_failure(doc, err);
-    else if (hashed && !digest_valid(json_text(doc, "diff_id")))
-        result = err_set(err, ERR_PROTOCOL, "brig-unpack gave no answer");
-    if (result == 0) {
-        ret->bytes = json_uint(doc, "bytes");
-        ret->entries = json_uint(doc, "entries");
-        ret->left_out = json_uint(doc, "left_out");
-        if (hashed)
-            snprintf(ret->diff_id, sizeof ret->diff_id, "%s", json_text(doc, "diff_id"));
-    }
-    json_free(doc);
-    return result;
 }
 
 int unpack_run(int archive, enum unpack_kind kind, const char *folder, const char *empty,
@@ -100,8 +60,11 @@ int unpack_run(int archive, enum unpack_kind kind, const char *folder, const cha
     int r = make_policy(&policy, err);
     if (r >= 0)
         r = sandbox_run(&request, &result, err);
-    if (r >= 0)
-        r = read_answer(&result, kind == UNPACK_LAYER, ret, err);
+    if (r >= 0 && result.limit_hit)
+        r = err_set(err, ERR_LIMIT, "it goes beyond the limit for %s", result.limit_hit);
+    else if (r >= 0)
+        r = unpack_report_read(buf_text(&result.out), result.out.len, result.exit_status,
+                               kind == UNPACK_LAYER, ret, err);
     else
         err_wrap(err, "the sandbox in which images are unpacked");
     run_result_done(&result);
