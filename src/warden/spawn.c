@@ -123,12 +123,14 @@ static void plan_as_root(const char *entry, struct buf *room, struct plan *plan)
     plan_str(plan, OP_ENV, home ? buf_text(room) : entry, NULL, 0);
 }
 
-/* Where an engine starts or runs the program, they are the program's and not the engine's. */
+/* Where an engine starts or runs the program, they are the program's and not the engine's: what a
+ * client names LD_PRELOAD must not reach a process outside of the program's own walls. */
 static void give_variable(const struct warden *w, const char *entry, struct plan *plan)
 {
+    bool inner = w->s->engine.program[0] || tier_row(w->s->kernel.tier)->machine;
     cleanup_buf struct buf text;
     buf_init(&text, WIRE_TEXT_MAX);
-    buf_fmt(&text, "%s%s", w->s->engine.program[0] ? CREDENTIALS_INNER : "", entry);
+    buf_fmt(&text, "%s%s", inner ? CREDENTIALS_INNER : "", entry);
     plan_str(plan, OP_ENV, buf_text(&text), NULL, 0);
 }
 

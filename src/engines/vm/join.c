@@ -47,6 +47,7 @@
 #include <unistd.h>
 
 #define FIXED_ARGS 7
+#define VARIABLE   "brig:" /* before the program's own, which nothing here obeys (credentials.h) */
 
 enum { STDIN, STDOUT, STDERR, REQUESTS, ANSWERS }; /* channels, and descriptors */
 enum { AT_SIGNALS = LINES_FDS, AT_SIZES, WATCHED };
@@ -215,6 +216,13 @@ static void send_all(const struct join *j, const void *data, size_t len)
     }
 }
 
+static void plan_variables(struct plan *plan)
+{
+    for (char **each = environ; each && *each; each++)
+        if (strncmp(*each, VARIABLE, sizeof VARIABLE - 1) == 0)
+            plan_str(plan, OP_ENV, *each + sizeof VARIABLE - 1, NULL, 0);
+}
+
 static void send_order(struct join *j)
 {
     struct plan plan;
@@ -226,8 +234,7 @@ static void send_order(struct join *j)
     plan_init(&plan);
     for (char **each = j->argv; *each; each++)
         plan_str(&plan, OP_ARG, *each, NULL, 0);
-    for (char **each = environ; each && *each; each++)
-        plan_str(&plan, OP_ENV, *each, NULL, 0);
+    plan_variables(&plan);
     plan_str(&plan, OP_CWD, j->folder, NULL, 0);
     if (plan_finish(&plan, &err) < 0)
         fail(&err);
