@@ -2,8 +2,8 @@
 other: no wall is missing where the code runs, nothing is left, nothing crashes, and what went wrong is said.
 
 In each run of the suite some allocations of `brig run`, always the same. With BRIG_TEST_FULL=1 all of a run's calls and
-allocations, and sixty of each of the daemon's, which starts anew for each. (The escape suite's K-26 fails the calls of the
-set-up in each run.)"""
+allocations, and sixty of each of the daemon's, which starts anew for each; with BRIG_TEST_CYCLES=all as well, each of them,
+which takes a day. (The escape suite's K-26 fails the calls of the set-up in each run.)"""
 import errno
 import functools
 import http.client
@@ -25,7 +25,9 @@ from test_faults import Api, ids_of, left_of, walk
 from traces import Traces, alone
 from verifylib import weak_programs
 
-SOME, CYCLES = 10**6 if FULL else 10, 60
+ALL = 10**6
+SOME = ALL if FULL else 10
+CYCLES = ALL if os.environ.get("BRIG_TEST_CYCLES") == "all" else 60
 DICE = random.Random(1)
 full = pytest.mark.skipif(not FULL, reason="takes long: BRIG_TEST_FULL=1")
 pytestmark = pytest.mark.skipif(SANITIZED, reason="the sanitizers' own calls and allocations may not fail")
@@ -335,7 +337,7 @@ def test_a_call_of_the_daemon_that_fails(folder):
 def test_an_allocation_of_the_daemon_that_fails(folder, where):
     wrong, hits, nth = [], 0, 0
     while hits < CYCLES:
-        nth += DICE.randint(1, 60)
+        nth += 1 if CYCLES == ALL else DICE.randint(1, 60)
         broken = Daemon(folder, weak_programs() / "brig", env={where: str(nth)})
         broken.cycle()
         status, text = broken.end()
