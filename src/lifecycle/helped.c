@@ -9,8 +9,7 @@
 
 #include <time.h>
 
-/* UINT64_MAX: it is gone. */
-static uint64_t time_of(pid_t pid)
+uint64_t helped_time(pid_t pid)
 {
     clockid_t id;
     struct timespec t;
@@ -28,7 +27,7 @@ static void settle(struct lifecycle *l, struct helped *h)
 /* What it did before the first look is not the code's: it is when it made itself ready. */
 static void look_at(struct lifecycle *l, struct helped *h, pid_t pid)
 {
-    uint64_t now = time_of(pid);
+    uint64_t now = helped_time(pid);
     if (pid != h->pid) {
         settle(l, h);
         if (pid > 0 && now != UINT64_MAX)

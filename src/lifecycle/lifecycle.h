@@ -95,7 +95,8 @@ struct lifecycle {
     pid_t helpers[GUARDIAN_HELPERS];
     pid_t reviewer; /* who looks at what the code changed, or 0 */
     struct helped helped[HELPED];
-    uint64_t helped_usec; /* of those that are gone, and of the supervisor itself */
+    uint64_t helped_usec; /* of those that are gone, of the supervisor itself, and of what it has
+                             many of */
     bool guarded;
     bool stuck; /* some of it cannot be killed: nobody waits for it any more */
 
@@ -268,6 +269,9 @@ int sample_user_tasks(uid_t uid, uint64_t *ret);
 /* helped.c: what brig's own processes have used for the code by now. Those that have ended are
  * known by their last look. */
 uint64_t helped_look(struct lifecycle *l);
+/* Of one process, whoever it is, also of one that has ended and was not waited for. UINT64_MAX: it
+ * is gone. */
+uint64_t helped_time(pid_t pid);
 
 /* locks.c: locks of files are memory of the kernel's that nobody is charged for.
  * True: it is time to count them. */

@@ -17,7 +17,24 @@ struct carrier {
     struct warden *w;
     struct pump pump;
     struct loop_io ended;
+    uint64_t cpu_usec; /* that is on the code's account */
 };
+
+/* LC-11 */
+static void look_at(struct carrier *c)
+{
+    uint64_t now = helped_time(c->pump.pid);
+    if (now == UINT64_MAX || now <= c->cpu_usec)
+        return;
+    c->w->s->lifecycle.helped_usec += now - c->cpu_usec;
+    c->cpu_usec = now;
+}
+
+void carriers_look(struct warden *w)
+{
+    for (struct carrier *c = w->carriers; c; c = c->next)
+        look_at(c);
+}
 
 static void carrier_free(struct carrier *c)
 {
@@ -35,6 +52,7 @@ static void on_ended(struct loop_io *io, uint32_t events)
     struct carrier *c = container_of(io, struct carrier, ended);
     (void)events;
     loop_forget(c->w->loop, io);
+    look_at(c); /* it has ended, and its time can still be read */
     pump_failed(&c->pump);
     carrier_free(c);
 }

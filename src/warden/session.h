@@ -202,6 +202,8 @@ int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct e
  * line of them lies between, in the order of ours. */
 int carrier_lay(struct ask *a, struct pump_line lines[PUMP_LINES], int *theirs, bool we_write,
                 struct err *err);
+/* LC-11: puts what they have used on the code's account. */
+void carriers_look(struct warden *w);
 void carriers_end(struct warden *w);
 
 /* file.c */

@@ -550,6 +550,7 @@ static void finish(struct warden *w, int outcome, struct err *err)
     asks_abandon(w);
     review_stop(w);
     sentry_done(w);
+    carriers_look(w); /* for the receipt */
     sandbox_finish(w->s, outcome, err);
     carriers_end(w); /* last of all that was connected to the code */
     note_left(w);

@@ -193,6 +193,7 @@ static void watch_now(struct warden *w)
 {
     if (w->over)
         return;
+    carriers_look(w);
     enum limit hit = lifecycle_sample(&w->s->lifecycle);
     if (!stands_still(w)) {
         warden_end(w, "it went on while it was paused");
@@ -281,6 +282,7 @@ void watch_stats(struct warden *w, uint32_t request)
     buf_init(&text, 4096);
     jw_init(&j, &text, false);
     jw_object_begin(&j);
+    carriers_look(w);
     cpu = (cpu > l->usage.code_usec ? cpu : l->usage.code_usec) + helped_look(l);
     jw_kv_uint(&j, "cpu_usec", cpu);
     jw_kv_uint(&j, "cpus_milli", p->cpus_milli);

@@ -204,6 +204,27 @@ def test_a_terminal_is_its_pumps_alone(box):
     wait_for(lambda: "brig-pump" not in below(box.told["warden"]).values(), what="the end of its pump")
 
 
+def cpu_usec(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) * 1_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def test_cpu_time_that_a_pump_takes_is_the_codes(box):
+    """LC-11: of who carries the terminal, while it does and when it has ended. The control: the code alone has used less."""
+    message = box.spawn("cat", "/dev/zero", tty={"cols": 80, "rows": 24})
+    (pump,) = [pid for pid, name in below(box.told["warden"]).items() if name == "brig-pump"]
+    before = cpu_usec(pump)
+    while cpu_usec(pump) < before + 300_000:
+        read_some(message.fds[0], 1 << 20)
+    inside = sum(cpu_usec(pid) for pid in [box.told["init"], *below(box.told["init"])])
+    carried, told = cpu_usec(pump), box.ask("stats").json["cpu_usec"]
+    assert told >= inside + carried * 0.8, (told, inside, carried)
+    box.ask("signal", {"pid": message.value, "signal": int(signal.SIGKILL), "group": True})
+    message.close()
+    wait_for(lambda: "brig-pump" not in below(box.told["warden"]).values(), what="the end of its pump")
+    assert box.ask("stats").json["cpu_usec"] >= told
+
+
 def test_signals_by_process_and_by_group(box):
     script = "trap 'echo caught; exit 3' TERM; echo on; (trap '' TERM; sleep 500) & wait"
     one = box.spawn("sh", "-c", script)
