@@ -121,6 +121,13 @@ def facts(told):
     return {"stdout": told["stdout"], **dict(leaves(boundaries))}
 
 
+def is_as_usual(name, usual, now, call):
+    """The call that failed may be one of the code's own, which then says less. What it says is still true."""
+    if name == "stdout":
+        return set(now.splitlines()) <= set(usual.splitlines())
+    return now == usual or name in SAID + (SHOWN if call in LOOKS else ())
+
+
 class Run:
     """brig run, as one caller on one tier, with a way to make something fail in it."""
 
@@ -162,7 +169,7 @@ class Run:
         if "looked" not in told["stdout"] or not told.get("receipt"):
             return None
         now = facts(told)
-        weaker = {name: (value, now.get(name)) for name, value in self.usual.items() if now.get(name) != value and name not in SAID + (SHOWN if call in LOOKS else ())}
+        weaker = {name: (value, now.get(name)) for name, value in self.usual.items() if not is_as_usual(name, value, now.get(name), call)}
         return f"a wall is missing: {weaker}" if weaker else None
 
     def left(self, done):
