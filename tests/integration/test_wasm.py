@@ -17,6 +17,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests/lib"))
+from test_terminal import Terminal  # noqa: E402
 from users import USER_ID  # noqa: E402
 
 BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
@@ -54,8 +55,8 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("modules")
     folder.chmod(0o755)
     for command in ([*WASI, "-x", "c", SOURCES / "attack.wasi", "-o", folder / "attack.wasm"],
-                    [*WASI, SOURCES / "files.c", "-o", folder / "files.wasm"],
-                    ["cc", "-O1", "-w", SOURCES / "files.c", "-o", folder / "files"]):
+                    *([*WASI, SOURCES / f"{name}.c", "-o", folder / f"{name}.wasm"] for name in ("files", "edges", "terminal")),
+                    *(["cc", "-O1", "-w", SOURCES / f"{name}.c", "-o", folder / name] for name in ("files", "edges"))):
         subprocess.run(list(map(str, command)), check=True, timeout=120)
     return folder
 
@@ -122,6 +123,33 @@ def test_a_module_does_what_the_program_does(built, tmp_path, options):
                input="first\nsecond\n")
     assert (got.returncode, got.stdout, got.stderr) == (want.returncode, want.stdout, want.stderr)
     assert sorted(p.name for p in inside.rglob("*")) == sorted(p.name for p in native.rglob("*"))
+
+
+# The workspace alone: the kernel resolves (openat2). With a folder of the host's that can be written the runner walks.
+@pytest.mark.parametrize("place", ["workspace", "grant"])
+def test_calls_say_at_their_edges_what_the_kernel_says(built, tmp_path, place):
+    """Names that end with a slash or a dot, renaming onto things, links, sizes and places, times, a folder that is emptied while it is read, poll."""
+    for folder in (tmp_path / "native", tmp_path / "inside"):
+        folder.mkdir()
+        folder.chmod(0o777)
+    want = subprocess.run([built / "edges", tmp_path / "native"], input="input\n", capture_output=True, text=True, timeout=60)
+    options, where = ([], ".") if place == "workspace" else (["--rw", f"{tmp_path}/inside:/out"], "/out")
+    got = wasm("-q", *options, "--", built / "edges.wasm", where, input="input\n")
+    assert want.returncode == 0 and "removed 3000\nleft 2\n" in want.stdout, want
+    assert (got.returncode, got.stdout.splitlines()) == (0, want.stdout.splitlines()), got.stderr
+
+
+def test_a_terminal_is_one_to_a_module(built):
+    """A pipe is none."""
+    t = Terminal([BRIG, "run", "-q", "-t", "--tier", "wasm", "--", str(built / "terminal.wasm")])
+    try:
+        t.until("1 1 1\r")
+        t.type("an answer\n")
+        t.until("got an answer\r")
+        assert t.wait() == 0
+    finally:
+        t.close()
+    assert wasm("-q", "--", built / "terminal.wasm", input="x\n").stdout == "0 0 0\ngot x\n"
 
 
 def test_the_workspace_is_where_a_module_starts(built):

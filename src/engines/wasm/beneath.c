@@ -81,6 +81,8 @@ static bool is_link(int fd)
 /* The last name: a descriptor; -EAGAIN if it was a link, which is taken apart now. */
 static int open_last(struct walk *w, const char *name, bool slash, uint64_t flags, uint64_t mode)
 {
+    if (slash && (flags & O_CREAT)) /* the kernel's answer, too */
+        return -EISDIR;
     bool follow = !(flags & O_NOFOLLOW) || slash;
     uint64_t all = flags | O_NOFOLLOW | O_CLOEXEC | (slash ? O_DIRECTORY : 0);
     int fd = openat(here(w), name, (int)all, (mode_t)mode);

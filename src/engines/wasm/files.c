@@ -13,6 +13,7 @@
 
 /* As the host's own limit (IOV_MAX). */
 #define PIECES_MAX 1024
+#define ENTRY      24 /* of a folder, before its name */
 
 /* The pieces of the module's memory that one call names. */
 static uint32_t gather(struct wasi *w, uint64_t at, uint64_t count,
@@ -266,7 +267,23 @@ static enum wasi_type type_of_entry(const struct dirent *e)
     }
 }
 
-/* The last one may be cut off, by which a reader knows that there are more. */
+/* As a module has it; how long that is. */
+static size_t describe(const struct dirent *e, uint64_t next, uint8_t *entry)
+{
+    uint32_t len = (uint32_t)strlen(e->d_name);
+    uint64_t number = e->d_ino;
+    memset(entry, 0, ENTRY);
+    memcpy(entry, &next, 8);
+    memcpy(entry + 8, &number, 8);
+    memcpy(entry + 16, &len, 4);
+    entry[20] = (uint8_t)type_of_entry(e);
+    memcpy(entry + ENTRY, e->d_name, len);
+    return ENTRY + len;
+}
+
+/* The last one may be cut off, by which a reader knows that there are more. It is read again next
+ * time, from where it is: counted from the beginning it would be another one, if some of those
+ * before it were removed meanwhile. */
 uint32_t wasi_fd_readdir(struct wasi *w, const uint64_t *a)
 {
     struct wasi_fd *f;
@@ -281,18 +298,19 @@ uint32_t wasi_fd_readdir(struct wasi *w, const uint64_t *a)
     if ((r = go_to(f, a[3])) != WE_SUCCESS)
         return r;
     uint64_t used = 0;
-    for (struct dirent *e; used < a[2] && (e = readdir(f->dir));) {
-        uint32_t len = (uint32_t)strlen(e->d_name);
-        uint8_t entry[24 + sizeof e->d_name] = {0};
-        uint64_t next = ++f->at, number = e->d_ino;
-        memcpy(entry, &next, 8);
-        memcpy(entry + 8, &number, 8);
-        memcpy(entry + 16, &len, 4);
-        entry[20] = (uint8_t)type_of_entry(e);
-        memcpy(entry + 24, e->d_name, len);
-        uint64_t size = 24 + len < a[2] - used ? 24 + len : a[2] - used;
-        memcpy(out + used, entry, size);
-        used += size;
+    while (used < a[2]) {
+        uint8_t entry[ENTRY + sizeof(struct dirent)];
+        long here = telldir(f->dir);
+        const struct dirent *e = readdir(f->dir);
+        if (!e)
+            break;
+        size_t size = describe(e, f->at + 1, entry), room = a[2] - used;
+        memcpy(out + used, entry, size < room ? size : room);
+        if (size > room)
+            seekdir(f->dir, here);
+        else
+            f->at++;
+        used += size < room ? size : room;
     }
     return wasi_put32(w, a[4], (uint32_t)used);
 }

@@ -61,7 +61,18 @@ struct last {
     bool slash; /* it ended with one: it must be a folder */
 };
 
-static uint32_t split(struct path *p, struct last *ret)
+/* A path that ends with "." or "..": what it leads to is there, and has no name here that could be
+ * taken away, so the answer is known, if it leads to a folder inside. */
+static uint32_t nameless(const struct path *p, uint32_t answer)
+{
+    int fd = open_beneath(p->base, p->text, O_PATH | O_DIRECTORY, 0);
+    if (fd < 0)
+        return wasi_error(errno);
+    close(fd);
+    return answer;
+}
+
+static uint32_t split(struct path *p, uint32_t dots, struct last *ret)
 {
     size_t len = strlen(p->text);
     ret->slash = p->text[len - 1] == '/';
@@ -69,22 +80,45 @@ static uint32_t split(struct path *p, struct last *ret)
         p->text[--len] = '\0';
     char *slash = strrchr(p->text, '/');
     ret->name = slash ? slash + 1 : p->text;
-    if (strcmp(ret->name, "..") == 0)
-        return WE_NOTCAPABLE;
-    if (strcmp(ret->name, ".") == 0)
-        return WE_INVAL;
+    if (strcmp(ret->name, ".") == 0 || strcmp(ret->name, "..") == 0)
+        return nameless(p, dots);
     if (slash)
         *slash = '\0';
     ret->folder = open_beneath(p->base, slash ? p->text : ".", O_PATH | O_DIRECTORY, 0);
     return ret->folder < 0 ? wasi_error(errno) : WE_SUCCESS;
 }
 
-static uint32_t take_last(struct wasi *w, uint64_t number, uint64_t at, uint64_t len,
-                          uint64_t rights, struct path *p, struct last *ret)
+/* dots: what is said of a path that ends with "." or "..". */
+static uint32_t take_last(struct wasi *w, const uint64_t *a, uint64_t rights, uint32_t dots,
+                          struct path *p, struct last *ret)
 {
-    uint32_t r = take_path(w, number, at, len, rights, p);
+    uint32_t r = take_path(w, a[0], a[1], a[2], rights, p);
     ret->folder = -1;
-    return r ? r : split(p, ret);
+    return r ? r : split(p, dots, ret);
+}
+
+/* What the slash behind a name asks for. It is not handed to the kernel, which would follow a link
+ * in front of it. */
+static uint32_t is_folder(const struct last *l)
+{
+    struct stat sb;
+    if (fstatat(l->folder, l->name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+        return wasi_error(errno);
+    return S_ISDIR(sb.st_mode) ? WE_SUCCESS : WE_NOTDIR;
+}
+
+/* Nothing but a folder can be made where the name ends with a slash. */
+static uint32_t can_be_made(const struct last *l)
+{
+    uint32_t r = l->slash ? is_folder(l) : WE_SUCCESS;
+    return l->slash && r != WE_NOENT ? WE_EXIST : r;
+}
+
+/* A call that was not made for want of something: `r` says of what. */
+static uint32_t give_up(uint32_t r, int folder)
+{
+    close(folder);
+    return r;
 }
 
 static uint32_t finish(int result, int folder)
@@ -107,7 +141,7 @@ uint32_t wasi_path_create_directory(struct wasi *w, const uint64_t *a)
 {
     struct path p;
     struct last l;
-    uint32_t r = take_last(w, a[0], a[1], a[2], WR(WR_MAKE_DIR), &p, &l);
+    uint32_t r = take_last(w, a, WR(WR_MAKE_DIR), WE_EXIST, &p, &l);
     return r ? r : finish(mkdirat(l.folder, l.name, 0777), l.folder);
 }
 
@@ -115,7 +149,7 @@ uint32_t wasi_path_remove_directory(struct wasi *w, const uint64_t *a)
 {
     struct path p;
     struct last l;
-    uint32_t r = take_last(w, a[0], a[1], a[2], WR(WR_REMOVE_DIR), &p, &l);
+    uint32_t r = take_last(w, a, WR(WR_REMOVE_DIR), WE_INVAL, &p, &l);
     return r ? r : finish(unlinkat(l.folder, l.name, AT_REMOVEDIR), l.folder);
 }
 
@@ -123,13 +157,11 @@ uint32_t wasi_path_unlink_file(struct wasi *w, const uint64_t *a)
 {
     struct path p;
     struct last l;
-    uint32_t r = take_last(w, a[0], a[1], a[2], WR(WR_UNLINK), &p, &l);
+    uint32_t r = take_last(w, a, WR(WR_UNLINK), WE_ISDIR, &p, &l);
     if (r != WE_SUCCESS)
         return r;
-    if (l.slash) {
-        close(l.folder);
-        return WE_ISDIR;
-    }
+    if (l.slash && (r = is_folder(&l)) != WE_SUCCESS)
+        return give_up(r, l.folder);
     return finish(unlinkat(l.folder, l.name, 0), l.folder);
 }
 
@@ -138,9 +170,11 @@ uint32_t wasi_path_readlink(struct wasi *w, const uint64_t *a)
     struct path p;
     struct last l;
     char text[PATH_MAX];
-    uint32_t r = take_last(w, a[0], a[1], a[2], WR(WR_READLINK), &p, &l);
+    uint32_t r = take_last(w, a, WR(WR_READLINK), WE_INVAL, &p, &l);
     if (r != WE_SUCCESS)
         return r;
+    if (l.slash && (r = is_folder(&l)) != WE_SUCCESS)
+        return give_up(r, l.folder);
     ssize_t n = readlinkat(l.folder, l.name, text, sizeof text);
     if ((r = finish((int)n, l.folder)) != WE_SUCCESS)
         return r;
@@ -168,48 +202,55 @@ uint32_t wasi_path_symlink(struct wasi *w, const uint64_t *a)
         return WE_ILSEQ;
     memcpy(target, text, a[1]);
     target[a[1]] = '\0';
-    uint32_t r = take_last(w, a[2], a[3], a[4], WR(WR_SYMLINK), &p, &l);
+    uint32_t r = take_last(w, a + 2, WR(WR_SYMLINK), WE_EXIST, &p, &l);
     if (r != WE_SUCCESS)
         return r;
-    if (is_absolute(target)) {
-        close(l.folder);
-        return WE_NOTCAPABLE;
-    }
-    return finish(symlinkat(target, l.folder, l.name), l.folder);
+    r = is_absolute(target) ? WE_NOTCAPABLE : can_be_made(&l);
+    return r ? give_up(r, l.folder) : finish(symlinkat(target, l.folder, l.name), l.folder);
+}
+
+static uint32_t rename_last(const struct last *from, const struct last *to)
+{
+    uint32_t r = from->slash || to->slash ? is_folder(from) : WE_SUCCESS;
+    return r ? give_up(r, to->folder)
+             : finish_move(renameat(from->folder, from->name, to->folder, to->name), to->folder);
 }
 
 uint32_t wasi_path_rename(struct wasi *w, const uint64_t *a)
 {
     struct path from, to;
     struct last f, t;
-    uint32_t r = take_last(w, a[0], a[1], a[2], WR(WR_RENAME_FROM), &from, &f);
-    if (r == WE_SUCCESS)
-        r = take_last(w, a[3], a[4], a[5], WR(WR_RENAME_TO), &to, &t);
-    else
+    uint32_t r = take_last(w, a, WR(WR_RENAME_FROM), WE_BUSY, &from, &f);
+    if (r != WE_SUCCESS)
         return r;
+    r = take_last(w, a + 3, WR(WR_RENAME_TO), WE_BUSY, &to, &t);
+    return give_up(r ? r : rename_last(&f, &t), f.folder);
+}
+
+static uint32_t link_last(const struct last *from, const struct last *to)
+{
+    uint32_t r = from->slash ? is_folder(from) : WE_SUCCESS;
     if (r == WE_SUCCESS)
-        r = finish_move(renameat(f.folder, f.name, t.folder, t.name), t.folder);
-    close(f.folder);
-    return r;
+        r = can_be_made(to);
+    return r ? give_up(r, to->folder)
+             : finish_move(linkat(from->folder, from->name, to->folder, to->name, 0), to->folder);
 }
 
 /* a: folder, flags, path and its length, folder, path and its length. */
 uint32_t wasi_path_link(struct wasi *w, const uint64_t *a)
 {
+    const uint64_t source[] = {a[0], a[2], a[3]};
     struct path from, to;
     struct last f, t;
     /* Following would link what the link leads to; nobody needs it, and the kernel's way of doing
      * it does not stay beneath. */
     if (a[1] & 1)
         return WE_INVAL;
-    uint32_t r = take_last(w, a[0], a[2], a[3], WR(WR_LINK_FROM), &from, &f);
+    uint32_t r = take_last(w, source, WR(WR_LINK_FROM), WE_PERM, &from, &f);
     if (r != WE_SUCCESS)
         return r;
-    r = take_last(w, a[4], a[5], a[6], WR(WR_LINK_TO), &to, &t);
-    if (r == WE_SUCCESS)
-        r = finish_move(linkat(f.folder, f.name, t.folder, t.name, 0), t.folder);
-    close(f.folder);
-    return r;
+    r = take_last(w, a + 4, WR(WR_LINK_TO), WE_EXIST, &to, &t);
+    return give_up(r ? r : link_last(&f, &t), f.folder);
 }
 
 static uint64_t follow(uint64_t flags)
@@ -231,24 +272,19 @@ uint32_t wasi_path_filestat_get(struct wasi *w, const uint64_t *a)
     return r ? r : wasi_put_stat(w, a[4], &sb);
 }
 
-/* a: folder, flags, path and its length, two times, flags. */
+/* a: folder, flags, path and its length, two times, flags. What it is need not be opened for that:
+ * it may be one that can only be written, or that does something when it is read. */
 uint32_t wasi_path_filestat_set_times(struct wasi *w, const uint64_t *a)
 {
     struct path p;
-    struct last l;
     struct timespec times[2];
     uint32_t r = take_path(w, a[0], a[2], a[3], WR(WR_PATH_SET_TIMES), &p);
     if (r == WE_SUCCESS && !wasi_times(a + 4, a[6], times))
         r = WE_INVAL;
     if (r != WE_SUCCESS)
         return r;
-    if (a[1] & 1) {
-        /* The kernel resolves it beneath, and the file is changed through its descriptor. */
-        int fd = open_beneath(p.base, p.text, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-        return fd < 0 ? wasi_error(errno) : finish(futimens(fd, times), fd);
-    }
-    r = split(&p, &l);
-    return r ? r : finish(utimensat(l.folder, l.name, times, AT_SYMLINK_NOFOLLOW), l.folder);
+    int fd = open_beneath(p.base, p.text, O_PATH | follow(a[1]), 0);
+    return fd < 0 ? wasi_error(errno) : finish(utimensat(fd, "", times, AT_EMPTY_PATH), fd);
 }
 
 #define OPEN_CREATE    1u
@@ -302,8 +338,9 @@ static int open_it(const struct path *p, uint64_t flags)
 {
     uint64_t mode = flags & O_CREAT ? 0666 : 0;
     int fd = open_beneath(p->base, p->text, flags, mode);
-    /* wasi-libc asks for every right that there is, also of folders. */
-    if (fd < 0 && errno == EISDIR && !(flags & (O_CREAT | O_TRUNC)))
+    /* Who asks for every right that there is means folders too; who would only write does not. */
+    if (fd < 0 && errno == EISDIR && (flags & O_ACCMODE) == O_RDWR &&
+        !(flags & (O_CREAT | O_TRUNC)))
         fd = open_beneath(p->base, p->text, (flags & ~(uint64_t)(O_RDWR | O_WRONLY)) | O_DIRECTORY,
                           0);
     return fd;

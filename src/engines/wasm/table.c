@@ -97,13 +97,20 @@ static enum wasi_type type_of_fd(int fd)
     return fstat(fd, &sb) < 0 ? WT_UNKNOWN : wasi_type_of(sb.st_mode);
 }
 
+/* Programs take for a terminal what has characters and no places. */
+static uint64_t stream_rights(int fd)
+{
+    return isatty(fd) ? STREAM_RIGHTS & ~(WR(WR_SEEK) | WR(WR_TELL)) : STREAM_RIGHTS;
+}
+
 void wasi_init(struct wasi *w)
 {
     memset(w, 0, sizeof *w);
     for (size_t i = 0; i < WASI_FDS_MAX; i++)
         w->fds[i].fd = -1;
     for (int fd = 0; fd < 3; fd++)
-        w->fds[fd] = (struct wasi_fd){.fd = fd, .type = type_of_fd(fd), .rights = STREAM_RIGHTS};
+        w->fds[fd] =
+            (struct wasi_fd){.fd = fd, .type = type_of_fd(fd), .rights = stream_rights(fd)};
 }
 
 static void drop(struct wasi_fd *f)
