@@ -96,8 +96,7 @@ static void ended(struct warden *w)
     }
     take_complaint(y);
     y->gone = true;
-    if (watch_explains_sentry(w))
-        w->s->lifecycle.hit = LIMIT_MEMORY;
+    watch_now(w);
     char why[sizeof y->complaint + 48];
     const char *said = complaint(y);
     snprintf(why, sizeof why, "%s ended%s%s", name_of(w), said[0] ? ": " : "", said);

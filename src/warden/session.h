@@ -225,14 +225,14 @@ void rules_settle(struct warden *w, uint32_t request);
 void watch_start(struct warden *w); /* the code may run from now on */
 /* It stands from now on because each task was sent SIGSTOP, or it does not. */
 void watch_pause(struct warden *w, bool stopped);
+/* Looks at the limits at once: one that was hit ends the sandbox. */
+void watch_now(struct warden *w);
 /* At an end for other reasons: kills for want of memory since the last look are told, and are not
  * its reason. */
 void watch_outlived(struct warden *w);
 /* A process ended as one does that was killed: was it for want of memory? Each such kill explains
  * one end. */
 bool watch_explains_oom(struct warden *w, int status);
-/* The Sentry ended: the same, where all memory is one process's. */
-bool watch_explains_sentry(struct warden *w);
 void watch_seen(struct loop_io *io, uint32_t events);
 void watch_tell(struct warden *w, bool all); /* what was refused, and what was allowed */
 void watch_allowed(struct warden *w, const char *text, size_t len);

@@ -22,8 +22,6 @@
 /* A process that was killed for want of memory, and the shell above it, have ended within this
  * time. */
 #define EXPLAINS_MS 5000u
-/* The Sentry is followed by all that it served, on a busy machine not at once. */
-#define EXPLAINS_SENTRY_MS 60000u
 
 /* ---- refused calls ---- */
 
@@ -173,6 +171,13 @@ static void tell_killed(struct warden *w)
     watch_tell(w, false);
 }
 
+/* Where all memory of the code is one kernel's, no process can go alone: those that the host sees
+ * are that kernel's own, and it may wait for one of them for ever. */
+static bool go_on_without_it(struct warden *w)
+{
+    return !sentry_wanted(w) && lifecycle_relieve(&w->s->lifecycle);
+}
+
 /* LC-10: a timer of the code's can send SIGCONT, which lets a task go on that was stopped; nothing
  * else stops it where there is no freezer. A pause has no end, and no time limit holds in it. */
 void watch_pause(struct warden *w, bool stopped)
@@ -189,7 +194,7 @@ static bool stands_still(struct warden *w)
     return !w->stopped || used < w->stopped_cpu + LIFECYCLE_STILL_USEC;
 }
 
-static void watch_now(struct warden *w)
+void watch_now(struct warden *w)
 {
     if (w->over)
         return;
@@ -199,7 +204,7 @@ static void watch_now(struct warden *w)
         warden_end(w, "it went on while it was paused");
         return;
     }
-    if (hit == LIMIT_MEMORY && lifecycle_relieve(&w->s->lifecycle)) {
+    if (hit == LIMIT_MEMORY && go_on_without_it(w)) {
         tell_killed(w);
         hit = LIMIT_NONE;
     }
@@ -215,7 +220,7 @@ void watch_outlived(struct warden *w)
 {
     struct lifecycle *l = &w->s->lifecycle;
     if (l->hit == LIMIT_NONE && lifecycle_counts_memory(l) && lifecycle_sample(l) == LIMIT_MEMORY &&
-        lifecycle_relieve(l))
+        go_on_without_it(w))
         tell_killed(w);
 }
 
@@ -232,12 +237,6 @@ bool watch_explains_oom(struct warden *w, int status)
         return false;
     w->oom_open--;
     return true;
-}
-
-bool watch_explains_sentry(struct warden *w)
-{
-    watch_now(w);
-    return w->oom_told > 0 && loop_now_ms(w->loop) - w->oom_ms <= EXPLAINS_SENTRY_MS;
 }
 
 void watch_sample(struct loop_timer *t)
