@@ -1,7 +1,7 @@
 """The gvisor tier: programs of the system run behind gVisor's Sentry, with the same options and verdicts as on the container tier.
 
 The G rows of the attack list: G-01 calls of the engine's profile, G-02 which runsc, G-03 devices, G-04 rights before the walls, G-05
-sockets, G-06 options from outside, G-07 the end. BRIG names the program under test, BRIG_TEST_RUNSC the runsc; else /usr/bin/runsc.
+sockets, G-06 options from outside, G-07 the end. BRIG names the program under test, BRIG_TEST_RUNSC the runsc (tests/lib/poollib.py).
 """
 import contextlib
 import json
@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
+import poollib
 from form import FULL
 from helpers import CALLERS, PUBLIC, WATCHED, all_pids, below, end, find_below, read_stat, wait_for
 from test_terminal import Terminal
 
 
-RUNSC = os.environ.get("BRIG_TEST_RUNSC", "/usr/bin/runsc")
+RUNSC = poollib.runsc()
 NAMED = {**os.environ, "BRIG_RUNSC": RUNSC}
 UNNAMED = {k: v for k, v in os.environ.items() if k != "BRIG_RUNSC"}
 SOURCES = Path(__file__).parent / "gvisor"
@@ -63,6 +64,7 @@ def report(box, *args, **kwargs):
 
 # ---- as a program would ----
 
+@pytest.mark.builds
 def test_the_code_is_behind_another_kernel(box):
     """Input, output, variables, folder and uid are those of the container tier; the kernel is not."""
     script = "cat; echo $A; pwd; id -u; echo wrong >&2; uname -r; echo x > f && cat f; exit 7"
@@ -76,6 +78,7 @@ def test_the_code_is_behind_another_kernel(box):
     assert others[4] == os.uname().release and mine[4] != others[4], "control: without the engine it is the host's kernel"
 
 
+@pytest.mark.builds
 def test_the_receipt_names_the_engine(box):
     kernel = report(box, "--", "true")["receipt"]["boundaries"]["kernel"]
     assert kernel["engine"] == "brig-gvisor" and kernel["runsc"] == RUNSC and kernel["runsc_named"] is True
@@ -86,6 +89,7 @@ def test_the_receipt_names_the_engine(box):
     assert kernel["runsc_platform"] in ("systrap", "ptrace") and kernel["capabilities"] == 0
 
 
+@pytest.mark.builds
 def test_programs_of_the_system_work(box):
     """Processes, threads, queues between them, loopback, UNIX sockets of the sandbox's own."""
     told = report(box, "--", "python3", "-c", """
@@ -169,6 +173,7 @@ while True: signal.pause()
 """
 
 
+@pytest.mark.builds
 def test_a_shell_on_a_terminal(terminal):
     """^C ends the job and not the shell, ^Z stops it, the status comes out, the caller's settings come back.
 
@@ -235,6 +240,7 @@ def test_uid_is_the_policys(box):
 HOG = "a = bytearray(600 << 20)\nfor i in range(0, len(a), 4096): a[i] = 1\nimport time; time.sleep(60)"
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize("options, command, limit", [
     (["--timeout", "1s"], ["sleep", "60"], "timeout"),
     (["--cpu-time", "1s"], ["sh", "-c", "while :; do :; done"], "cpu_time"),
@@ -316,6 +322,7 @@ print(sorted(os.listdir("/proc/1/task")) and open("/proc/1/comm").read().strip()
 """
 
 
+@pytest.mark.builds
 def test_g01_the_code_has_none_of_the_engines_calls(box):
     """ptrace, mount and chroot of the code end at the Sentry: it has no capability there, and its first process is the code itself."""
     told = report(box, "--", "python3", "-c", INSIDE)
@@ -439,6 +446,7 @@ attempt('packet', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
 """
 
 
+@pytest.mark.builds
 def test_g05_sockets_of_the_host_are_out_of_reach(box, folder):
     name = f"brig-test-{os.getpid()}"
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as path:
@@ -489,6 +497,7 @@ def test_g06_brig_alone_says_how_runsc_is_started(box, folder):
 
 # ---- G-07: ends ----
 
+@pytest.mark.builds
 @pytest.mark.parametrize("victim", ["runsc-sandbox", "runsc-gofer", "brig"])
 def test_g07_nothing_outlives_a_kill(box, victim):
     with running(box, "--timeout", "60s") as (process, tasks):
@@ -686,6 +695,7 @@ def test_a_platform_that_hangs_is_given_up(box, state, standin):
 
 # ---- the network ----
 
+@pytest.mark.builds
 @pytest.mark.parametrize("name", ["root", "user"])
 def test_rules_hold_behind_the_sentry(name, lab, monkeypatch):
     """TCP and DNS go through the sandbox's own network to brig-proxy: by the proxy's address, and by the host's own name and port."""

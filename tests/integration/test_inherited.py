@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import poollib
 from daemonlib import USERS, Daemon
 from helpers import CALLERS, TIERS, WATCHED, below, end
 from ocilib import BUSYBOX, bundle_of
 
-RUNSC = os.environ.get("BRIG_TEST_RUNSC", "/usr/bin/runsc")
+RUNSC = poollib.runsc()
 # A socket that listens, a folder, a file and one end of a pair, at numbers that brig itself uses inside and far from them.
 STARTER = """import os, socket, sys
 folder, listening, *command = sys.argv[1:]

@@ -1,6 +1,6 @@
 """The gvisor tier in `brig serve`: a Sentry for each sandbox, booted while it waits, and a leader behind it beside each process.
 
-BRIG names the program under test, BRIG_TEST_RUNSC the runsc; else /usr/bin/runsc.
+BRIG names the program under test, BRIG_TEST_RUNSC the runsc (tests/lib/poollib.py).
 """
 import concurrent.futures
 import contextlib
@@ -20,13 +20,14 @@ import time
 from pathlib import Path
 
 import npmlib
+import poollib
 import pytest
 from daemonlib import USERS, Daemon, program
 from helpers import CALLERS, PUBLIC, below, read_stat, wait_for
 from servelib import Failed, Gone, Left, Serve, frame, read_all, read_frame, read_some, start_time
 
 
-RUNSC = os.environ.get("BRIG_TEST_RUNSC", "/usr/bin/runsc")
+RUNSC = poollib.runsc()
 NAMED = {"BRIG_RUNSC": RUNSC}
 TIER = {"tier": "gvisor"}
 SAMPLED = {"sampling": "accept"}
@@ -77,6 +78,7 @@ def parts(box, mark=b""):
 
 # ---- start ----
 
+@pytest.mark.builds
 def test_the_sentry_has_booted_when_the_sandbox_is_ready_and_is_attested(serve):
     box = serve.launch("gvisor")
     told = box.ready().json
@@ -101,6 +103,7 @@ def test_the_sentry_has_booted_when_the_sandbox_is_ready_and_is_attested(serve):
 
 # ---- processes ----
 
+@pytest.mark.builds
 def test_processes_are_what_they_are_elsewhere(box):
     assert box.run("sh", "-c", "cat; echo oops >&2; exit 7", input=b"words") == (7, "words", "oops\n")
     assert box.run("sh", "-c", "kill -9 $$")[0] == 137 and box.run("cat") == (0, "", "")
@@ -144,6 +147,7 @@ def test_many_at_one_time(box):
     assert [os.WEXITSTATUS(box.exited(m.value)) for m in started] == list(range(12))
 
 
+@pytest.mark.builds
 def test_signals(box):
     script = "trap 'echo caught; exit 3' TERM; echo on; sleep 500 & wait"
     one = box.spawn("sh", "-c", script)
@@ -167,6 +171,7 @@ def test_signals(box):
     box.exited(ticks.value)
 
 
+@pytest.mark.builds
 def test_a_terminal(box):
     message = box.spawn("bash", "--norc", env={"PS1": "[$?]> "}, tty={"cols": 91, "rows": 22})
     shown, typed, sizes = message.fds
@@ -224,6 +229,7 @@ def test_orphans_are_reaped(box):
 
 # ---- interpreters, files, ports ----
 
+@pytest.mark.builds
 def test_an_interpreter_waits_before_the_claim_and_runs_cells(serve):
     box = serve.launch("python")
     message = box.ready()
@@ -315,6 +321,7 @@ def test_the_network_has_its_rules_and_a_secret_never_enters(serve):
         web.shutdown()
 
 
+@pytest.mark.builds
 def test_pause_and_resume(serve):
     box = serve.box("gvisor")
     counter = box.spawn("python3", "-uc", "import time\nwhile 1: print('x'); time.sleep(0.01)")
@@ -333,6 +340,7 @@ def test_pause_and_resume(serve):
 
 # ---- limits ----
 
+@pytest.mark.builds
 def test_out_of_memory_ends_the_sandbox_and_is_named(serve):
     """All memory of the code is the Sentry's: there is no single process that could go."""
     box = serve.box("tight")
@@ -613,6 +621,7 @@ def until_gone(serve, box):
 BUSY = "mkdir -p a/b; mkfifo a/p; (setsid sleep 300 &) ; sleep 300 & sleep 300"
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize("part", ["engine", "runsc-sandbox", "runsc-gofer", "init", "warden"])
 def test_killing_a_part_leaves_nothing(serve, part):
     left = Left()

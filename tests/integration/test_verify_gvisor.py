@@ -1,6 +1,6 @@
 """brig verify --tier gvisor: the rows of the container tier from behind the Sentry, and the G rows; and that it can fail.
 
-With BRIG_TEST_FULL each guard is left out alone; else some of them at once. BRIG_TEST_RUNSC names the runsc; else /usr/bin/runsc."""
+With BRIG_TEST_FULL each guard is left out alone; else some of them at once. BRIG_TEST_RUNSC names the runsc (tests/lib/poollib.py)."""
 
 import concurrent.futures
 import os
@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import poollib
 from form import FULL
 from helpers import CALLERS, IS_ROOT, PUBLIC, ROOT, SANITIZED, TOP
 from verifylib import fresh_user, rows, told, verify, weak_programs
 
-RUNSC = os.environ.get("BRIG_TEST_RUNSC", "/usr/bin/runsc")
+RUNSC = poollib.runsc()
 NAMED = {"BRIG_RUNSC": RUNSC}
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="verify sends brig itself inside, and what a sanitizer maps does not fit into a sandbox's limits"),
               pytest.mark.skipif(not Path(RUNSC).exists(), reason=f"no {RUNSC}: apt install runsc")]

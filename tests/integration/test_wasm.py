@@ -17,6 +17,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests/lib"))
+import poollib  # noqa: E402
 from test_terminal import Terminal  # noqa: E402
 from users import USER_ID  # noqa: E402
 
@@ -137,6 +138,57 @@ def test_calls_say_at_their_edges_what_the_kernel_says(built, tmp_path, place):
     got = wasm("-q", *options, "--", built / "edges.wasm", where, input="input\n")
     assert want.returncode == 0 and "removed 3000\nleft 2\n" in want.stdout, want
     assert (got.returncode, got.stdout.splitlines()) == (0, want.stdout.splitlines()), got.stderr
+
+
+BZIP2 = "pool/main/b/bzip2/bzip2_1.0.8.orig.tar.gz", "ab5a03176ee106d3f0fa90e381da478ddae405918153cca248e682cd0c4a2269"
+
+
+@pytest.fixture(scope="module")
+def bzip2(tmp_path_factory):
+    """A program of others', of the source that Debian has: for the host and, with nothing changed but calls that WASI has not, as a module."""
+    folder = tmp_path_factory.mktemp("bzip2")
+    subprocess.run(["tar", "-xf", poollib.fetched(*BZIP2), "-C", folder, "--strip-components=1"], check=True, timeout=60)
+    sources = [folder / f"{name}.c" for name in "bzip2 blocksort huffman crctable randtable compress decompress bzlib".split()]
+    (folder / "native").mkdir()
+    missing = [f"-D{call}=0" for call in ("fchmod(a,b)", "fchown(a,b,c)", "chmod(a,b)", "chown(a,b,c)")]
+    emulated = ["-D_WASI_EMULATED_SIGNAL", "-D_WASI_EMULATED_PROCESS_CLOCKS", "-lwasi-emulated-signal", "-lwasi-emulated-process-clocks"]
+    # Under one name, which it says with each message.
+    subprocess.run(["cc", "-O1", "-w", *sources, "-o", folder / "native/bzip2.wasm"], check=True, timeout=120)
+    subprocess.run([*WASI, *missing, *sources, *emulated, "-o", folder / "bzip2.wasm"], check=True, timeout=120)
+    return folder
+
+
+def test_bzip2_does_as_a_module_what_it_does_natively(bzip2, tmp_path):
+    """What comes from a pipe and what lies in files, packed, unpacked and looked at, and each way to fail."""
+    native, inside = tmp_path / "native", tmp_path / "inside"
+    samples = {path.name: path.read_bytes() for path in bzip2.glob("sample?.*")}
+    assert len(samples) == 6
+    for folder in (native, inside):
+        folder.mkdir()
+        folder.chmod(0o777)
+        for name, data in {**samples, "plain": b"not packed", "cut.bz2": samples["sample2.bz2"][:1000]}.items():
+            (folder / name).write_bytes(data)
+
+    def both(*words, data=b""):
+        told = []
+        for folder, command in ((native, [bzip2 / "native/bzip2.wasm"]),
+                                (inside, [BRIG, "run", "-q", "--tier", "wasm", "--rw", f"{inside}:/o", "--", bzip2 / "bzip2.wasm"])):
+            where = native if folder == native else Path("/o")
+            run = subprocess.run([*command, *(word.format(o=where) for word in words)], input=data, capture_output=True, timeout=120, check=False)
+            told.append((run.returncode, run.stdout, run.stderr.replace(str(native).encode(), b"/o"), {p.name: p.read_bytes() for p in folder.iterdir()}))
+        return told
+
+    for number, level in (("1", "-1"), ("2", "-2"), ("3", "-3")):
+        plain, packed = samples[f"sample{number}.ref"], samples[f"sample{number}.bz2"]
+        for want, got in (both(level, data=plain), both("-d", data=packed)):
+            assert got == want and got[0] == 0
+            assert got[1] in (packed, plain), "and what its authors say"
+    for words in (("-kv", "-9", "{o}/sample1.ref"), ("-k", "{o}/sample1.ref"), ("-tvv", "{o}/sample2.bz2", "{o}/plain"), ("-df", "{o}/sample3.bz2"),
+                  ("-s", "{o}/sample2.ref"), ("-d", "{o}/nothing.bz2"), ("{o}",)):
+        want, got = both(*words)
+        assert got == want, words
+    want, got = both("-d", "{o}/cut.bz2")
+    assert (got[0], got[3]) == (want[0], want[3]) and got[0] == 2, "its message has an errno that nothing set"
 
 
 def test_a_terminal_is_one_to_a_module(built):
