@@ -97,7 +97,9 @@ static void keep_disk(const struct lifecycle *l, struct keepers *k)
     }
     if (l->review) {
         keep(k, FIELD_DISK, p->disk, "review_disk",
-             "sampling 10 times a second, and RLIMIT_FSIZE per file", DISK_OVERRUN);
+             l->sizes_inside ? "sampling 10 times a second, and the Sentry per file"
+                             : "sampling 10 times a second, and RLIMIT_FSIZE per file",
+             DISK_OVERRUN);
         keep(k, FIELD_INODES, p->inodes, "review_inodes", "sampling 10 times a second",
              DISK_OVERRUN);
     }

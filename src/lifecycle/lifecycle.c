@@ -104,6 +104,7 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->looks_disk = l->review || (!l->namespaced && l->policy->workspace);
     l->layered = l->namespaced && l->policy->memory != POLICY_UNLIMITED &&
                  (l->review || l->policy->writable_root);
+    l->sizes_inside = r->sizes_inside;
     l->memory_files =
         r->memory_files && !lifecycle_counts_memory(l) && l->policy->memory != POLICY_UNLIMITED;
     l->looks = l->looks_disk || l->layered || l->memory_files || lifecycle_strict_memory(l);

@@ -124,6 +124,7 @@ struct lifecycle {
     dev_t work_dev;    /* process tier: where the private folder lies */
     bool reserves;     /* as the request says */
     bool memory_files; /* the same, where memory is to be watched */
+    bool sizes_inside; /* as the request says */
     bool review;
     int review_fd; /* review mode: the folder that holds what the code writes, else -1 */
     uint64_t review_bytes, review_inodes; /* what was there before */
@@ -171,6 +172,7 @@ struct lifecycle_request {
     bool reserves; /* an engine that takes address space by the gigabyte and uses little of it: a
                       limit on what is mapped says nothing about it */
     bool memory_files; /* the code's memory is a file of an engine's, mapped while the code runs */
+    bool sizes_inside; /* how large a file may be is kept by an engine, whose memory is one */
     bool review; /* a folder of the host holds what the code writes; lifecycle_watch_review follows
                   */
 };

@@ -102,7 +102,7 @@ static void plan_files(struct lifecycle *l, struct plan *plan)
                            .num = {RLIMIT_NOFILE, l->open_files, l->open_files, 1 /* the code */}});
     rlimit(plan, "sigpending", RLIMIT_SIGPENDING, 4096, 4096);
     rlimit(plan, "msgqueue", RLIMIT_MSGQUEUE, 819200, 819200);
-    if ((!l->namespaced || l->review) && !guard_left_out(GUARD_DISK))
+    if ((!l->namespaced || l->review) && !l->sizes_inside && !guard_left_out(GUARD_DISK))
         rlimit(plan, "fsize", RLIMIT_FSIZE, l->policy->disk, l->policy->disk);
 }
 

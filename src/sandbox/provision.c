@@ -120,6 +120,7 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
         .watched = s->session,
         .reserves = s->engine.program[0] != '\0',
         .memory_files = tier_row(s->kernel.tier)->user_kernel,
+        .sizes_inside = tier_row(s->kernel.tier)->user_kernel,
         .review = s->request->review != NULL,
         .user_ns = &s->kernel.users_fd};
     return lifecycle_open(&s->lifecycle, &r, err);

@@ -39,12 +39,8 @@ int sentry_check(const struct sandbox *s, struct err *err)
 {
     if (engine_check_request(s, err) < 0)
         return err_number(err);
-    /* It has a limit on the size of each file, and the code's memory is one. */
-    if (s->request->review)
-        return engine_refuse(s->kernel.tier,
-                             s->session ? "a project, which is changed in review mode,"
-                                        : "review mode (--review)",
-                             err);
+    if (s->request->review && s->session)
+        return engine_refuse(s->kernel.tier, "a project, which is changed in review mode,", err);
     return sentry_check_policy(s->request->policy, err);
 }
 
@@ -104,6 +100,7 @@ static void give_start(const struct sandbox *s, const struct start *start, struc
     give_number(plan, at_most(p->memory, SENTRY_MEMORY));
     give_number(plan, cpus(p));
     give_number(plan, guard_left_out(GUARD_OPEN_FILES) ? MACHINE_FILES : p->open_files);
+    give_number(plan, s->request->review && !guard_left_out(GUARD_DISK) ? p->disk : 0);
     plan_str(plan, OP_ARG, "--", NULL, 0);
 }
 

@@ -296,11 +296,42 @@ def test_another_root_and_one_that_can_be_written(box, folder):
     assert told["stdout"] == "x\n" and not Path("/usr/brig-test").exists(), told
 
 
+@pytest.mark.builds
+def test_a_review_shows_what_the_container_tier_shows(box, folder, state):
+    """The same changes, the same digest, by the same verbs; what is written is limited, each file by the Sentry and all of it by who looks."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "d").mkdir()
+    for name in ("a", "d/y", "same"):
+        (project / name).write_text(f"{name}\n")
+    for path in (project, *project.rglob("*")):
+        os.chown(path, box.uid, box.uid)
+    env = state(RUNSC)
+
+    def brig(*args):
+        return subprocess.run(box.outside(PUBLIC / "brig", *args), capture_output=True, text=True, env=env, cwd="/", timeout=120)
+
+    change = "echo more >>a; rm d/y; echo new >n; mkdir e; mv d e/d; ln -s a l; chmod 700 same; mv same moved"
+    shown = {}
+    for each in (plain(box), box):
+        told = each.json("--review", project, "--", "sh", "-ec", change, env=env)
+        assert told["exit_code"] == 0, told
+        shown[told["tier"]] = brig("diff", told["sandbox_id"]).stdout
+        applied = brig("apply" if each is box else "discard", told["sandbox_id"])
+        assert applied.returncode == 0, applied
+    assert shown["gvisor"] == shown["container"] and "+more" in shown["gvisor"] and "# DIGEST" in shown["gvisor"], shown
+    assert (project / "a").read_text() == "a\nmore\n" and (project / "e/d").is_dir() and not (project / "d").exists()
+    script = "trap '' XFSZ; truncate -s 1G {0}/hole || echo refused; dd if=/dev/zero of={0}/one bs=1M count=20 2>/dev/null || echo refused; {1}"
+    limited = box.json("--disk", "4M", "--review", project, "--", "sh", "-c", script.format(project, "sleep 100"), env=env)
+    assert limited["limit_hit"] == "disk" and limited["stdout"] == "refused\nrefused\n", limited
+    free = box.json("--disk", "64M", "--review", project, "--", "sh", "-c", script.format(project, "true"), env=env)
+    assert free["limit_hit"] is None and free["stdout"] == "refused\n", f"control: {free}"
+
+
 # ---- what is not offered ----
 
-@pytest.mark.parametrize("options, words", [(["--noexec"], "filesystem.exec"), (["--report-files"], "--report-files"), (["-m", "64M"], "96 MiB"),
-                                            (["--review", PUBLIC], "--review")],
-                         ids=["noexec", "report", "memory", "review"])
+@pytest.mark.parametrize("options, words", [(["--noexec"], "filesystem.exec"), (["--report-files"], "--report-files"), (["-m", "64M"], "96 MiB")],
+                         ids=["noexec", "report", "memory"])
 def test_what_is_not_there_is_refused(box, options, words):
     result = run(box, *options, "--", "echo", "RAN")
     assert result.returncode == REFUSED and words in result.stderr and "RAN" not in result.stdout, result

@@ -28,6 +28,7 @@ struct sentry_code {
     bool terminal;    /* descriptors 0 to 2 are one */
     bool serves;      /* it only reaps; what it has itself as 0 to 2 is not for it */
     uint64_t uid, memory, cpus, files;
+    uint64_t file_size; /* how large one may be; 0: as large as there is room */
     char *const *argv;
     char **env; /* owned: the entries are the caller's */
 };

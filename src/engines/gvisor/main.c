@@ -1,11 +1,11 @@
 /* brig-gvisor: runs one command behind gVisor's Sentry. brig starts it as the code of a sandbox
  * (sandbox/engine.c), so that all walls stand around it and around runsc:
  *
- *   brig-gvisor RUNSC PLATFORM CONFS INPUT UID CWD MEMORY CPUS FILES -- COMMAND [ARG…]
+ *   brig-gvisor RUNSC PLATFORM CONFS INPUT UID CWD MEMORY CPUS FILES SIZE -- COMMAND [ARG…]
  *
  * or, in a sandbox of brig serve, as the first program there, and for each process after it:
  *
- *   brig-gvisor RUNSC PLATFORM CONFS serve UID / MEMORY CPUS FILES -- LEADER reap
+ *   brig-gvisor RUNSC PLATFORM CONFS serve UID / MEMORY CPUS FILES SIZE -- LEADER reap
  *   brig-gvisor join …                                                      (join.c)
  *
  * It makes the Sentry's control socket, narrows itself (seal.c), starts runsc's two processes
@@ -34,7 +34,7 @@
 
 #define NOT_EXECUTABLE 126
 #define NOT_FOUND      127
-#define FIXED_ARGS     11
+#define FIXED_ARGS     12
 #define VARIABLE       "brig:" /* as credentials/credentials.h has it */
 #define ANSWER_MAX     65536
 
@@ -130,6 +130,7 @@ static void take_options(int argc, char *argv[], struct sentry_code *code)
                                  .memory = engine_number(argv[7]),
                                  .cpus = engine_number(argv[8]),
                                  .files = engine_number(argv[9]),
+                                 .file_size = engine_number(argv[10]),
                                  .argv = &argv[FIXED_ARGS],
                                  .env = engine_variables()};
     check_text(code->argv, "an argument");

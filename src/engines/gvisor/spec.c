@@ -14,14 +14,22 @@ static void write_strings(struct json_writer *w, const char *key, char *const *l
     jw_array_end(w);
 }
 
-static void write_limit(struct json_writer *w, uint64_t files)
+static void write_limit(struct json_writer *w, const char *type, uint64_t value)
+{
+    jw_object_begin(w);
+    jw_kv_string(w, "type", type);
+    jw_kv_uint(w, "soft", value);
+    jw_kv_uint(w, "hard", value);
+    jw_object_end(w);
+}
+
+/* How large a file may be is the Sentry's to keep: its own memory is one. */
+static void write_limits(struct json_writer *w, const struct sentry_code *code)
 {
     jw_kv_array(w, "rlimits");
-    jw_object_begin(w);
-    jw_kv_string(w, "type", "RLIMIT_NOFILE");
-    jw_kv_uint(w, "soft", files);
-    jw_kv_uint(w, "hard", files);
-    jw_object_end(w);
+    write_limit(w, "RLIMIT_NOFILE", code->files);
+    if (code->file_size)
+        write_limit(w, "RLIMIT_FSIZE", code->file_size);
     jw_array_end(w);
 }
 
@@ -38,7 +46,7 @@ static void write_process(struct json_writer *w, const struct sentry_code *code)
     write_strings(w, "env", code->env);
     jw_kv_string(w, "cwd", code->cwd);
     jw_kv_bool(w, "noNewPrivileges", true);
-    write_limit(w, code->files);
+    write_limits(w, code);
     jw_object_end(w);
 }
 
