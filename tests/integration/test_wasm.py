@@ -496,8 +496,27 @@ def test_w05_nothing_outside_of_its_memory(built, scene, grants):
     assert len(tries) == 12 and set(tries.values()) == {FAULT, INVAL}, out
 
 
+POLLED = """long ago 0: 1 0 0;
+long ago by the wall 0: 2 0 0;
+no such clock 0: 3 28 0;
+no such flag 0: 4 28 0;
+no such kind 28:
+twice, and never 0: 6 0 1; 6 0 1;
+closed 0: 6 8 1; 6 8 1;
+huge 0: 9 8 2;
+too many 28 28
+over each other 0 512
+"""
+
+
+def test_w06_waiting_is_bounded_and_tells_the_right_events(built, scene, grants):
+    assert attack(built, "polls", *grants) == POLLED
+    assert report("--timeout", "1s", "--", built / "attack.wasm", "ever")["limit_hit"] == "timeout"
+
+
 def test_w07_descriptors_are_counted(built, scene, grants):
-    assert re.fullmatch(r"descriptors 5\d\d then 33\n", attack(built, "hoard", *grants))
+    """Of files, and of folders that are being read, which take two of the host's."""
+    assert re.fullmatch(r"folders \d+, read (0|33)\ndescriptors 5\d\d then 33\n", attack(built, "hoard", *grants))
 
 
 def runner_of(pid):
