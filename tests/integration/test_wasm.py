@@ -24,7 +24,7 @@ from users import USER_ID  # noqa: E402
 BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
 SOURCES = Path(__file__).parent / "wasm"
 WASI = ["clang", "--target=wasm32-wasi", "-O1", "-w"]
-NOTCAPABLE, FAULT, INVAL, BADF = "76", "21", "28", "8"
+NOTCAPABLE, ROFS, FAULT, INVAL, BADF = "76", "69", "21", "28", "8"
 
 
 def brig(*args, **kwargs):
@@ -477,6 +477,7 @@ def test_w03_rights_only_shrink(built, scene):
     tries = dict(line.rsplit(" ", 1) for line in out.splitlines())
     assert tries.pop("control") == "0" and (scene / "other/new").exists()
     assert len(tries) == 7 and "0" not in tries.values(), out
+    assert {name for name, why in tries.items() if why == ROFS} >= {"create in ro", "link ro to rw", "rename ro to rw"}, "as a program is told"
     assert (scene / "given/inside").read_text() == "inside\n" and not (scene / "given/new").exists()
     assert [p.name for p in (scene / "other").iterdir()] == ["new"]
 

@@ -37,7 +37,7 @@ static uint32_t take_path(struct wasi *w, uint64_t number, uint64_t at, uint64_t
     if (f->type != WT_DIR)
         return WE_NOTDIR;
     if (wasi_lacks(rights, f->rights))
-        return WE_NOTCAPABLE;
+        return rights & WR_CHANGES ? WE_ROFS : WE_NOTCAPABLE;
     const char *text = wasi_span(w, at, len);
     if (!text)
         return WE_FAULT;
