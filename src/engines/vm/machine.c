@@ -190,11 +190,28 @@ static enum machine_end system_event(const struct kvm_run *run)
     }
 }
 
+/* With this mark KVM finishes the access that a processor left for, and runs nothing. */
+void machine_halt(struct machine *m)
+{
+    for (unsigned i = 0; i < m->cpu_count; i++)
+        __atomic_store_n(&m->runs[i]->immediate_exit, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&m->halts, true, __ATOMIC_SEQ_CST);
+}
+
+/* A signal that came before the mark says nothing: then KVM is asked once more. */
+static enum machine_end interrupted(bool marked)
+{
+    if (errno == EINTR && marked)
+        return MACHINE_HALTED;
+    return errno == EINTR || errno == EAGAIN ? MACHINE_GOES_ON : MACHINE_BROKEN;
+}
+
 enum machine_end machine_step(struct machine *m, unsigned cpu)
 {
     struct kvm_run *run = m->runs[cpu];
+    bool marked = __atomic_load_n(&m->halts, __ATOMIC_SEQ_CST);
     if (ioctl(m->cpus[cpu], KVM_RUN, 0) < 0)
-        return errno == EINTR || errno == EAGAIN ? MACHINE_GOES_ON : MACHINE_BROKEN;
+        return interrupted(marked);
     __atomic_fetch_add(&m->exits, 1, __ATOMIC_RELAXED);
     switch (run->exit_reason) {
     case KVM_EXIT_MMIO:

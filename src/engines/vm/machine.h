@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "engines/vm/device.h"
 #include "engines/vm/machine_end.h"
+#include "engines/vm/state.h"
 
 #include <pthread.h>
 
@@ -28,6 +29,7 @@ struct machine {
     int bells[MACHINE_DEVICES_MAX][DEVICE_QUEUES_MAX]; /* ioeventfd of each queue */
     pthread_mutex_t lock;                              /* of all devices */
     uint64_t exits;
+    bool halts; /* machine_halt */
 };
 
 /* kvm: an open /dev/kvm. */
@@ -38,6 +40,9 @@ int machine_add(struct machine *m, struct device *d, struct err *err);
 int machine_load(struct machine *m, int kernel, int initramfs, struct err *err);
 /* Runs a processor until the guest needs something, and gives it that. */
 enum machine_end machine_step(struct machine *m, unsigned cpu);
+/* From now on machine_step comes back with MACHINE_HALTED as soon as a processor has finished what
+ * it had left for; who calls this interrupts their threads (a signal) so that they leave. */
+void machine_halt(struct machine *m);
 
 /* Reads a file, from an offset on, into guest memory, at an offset from its start; the length, or
  * negative. */
@@ -54,5 +59,15 @@ int arch_after_cpus(struct machine *m, struct err *err);
 /* The number of a device's interrupt line, as irqfd wants it. */
 unsigned arch_line(unsigned device);
 int arch_load(struct machine *m, int kernel, int initramfs, struct err *err);
+/* All of the machine but its memory and its devices. When it is saved all processors are stopped,
+ * have finished what they had left for, and run no more. It is restored into a machine that was
+ * made, with its devices added, in the place of arch_load; the state is checked like any input
+ * (VM-27), and brings back nothing that arch_before_cpus and arch_after_cpus closed. Time of the
+ * guest's own stands still between the two. */
+int arch_save(struct machine *m, struct state_writer *w, struct err *err);
+int arch_restore(struct machine *m, struct state_reader *r, struct err *err);
+/* KVM's calls that arch_save makes: a monitor that parks keeps them (VM-13). */
+extern const uint32_t arch_save_calls[];
+extern const unsigned arch_save_call_count;
 /* What only this architecture's processors stop for. */
 enum machine_end arch_exit(struct machine *m, unsigned cpu);

@@ -7,4 +7,5 @@ enum machine_end {
     MACHINE_RESET, /* the guest's kernel gave up: it restarts after a panic */
     MACHINE_FAULT, /* its processor found nothing to go on with: a triple fault */
     MACHINE_BROKEN,
+    MACHINE_HALTED, /* the monitor stopped this processor, and it has nothing half done */
 };
