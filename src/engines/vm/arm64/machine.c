@@ -3,6 +3,7 @@
 #include "engines/vm/machine.h"
 
 #include "engines/vm/arm64/fdt.h"
+#include "engines/vm/arm64/gic.h"
 #include "engines/vm/cmdline.h"
 
 #include <linux/kvm.h>
@@ -14,10 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GIC_DISTRIBUTOR   0x08000000ull
-#define GIC_REDISTRIBUTOR 0x080a0000ull
-#define GIC_PER_CPU       0x20000ull
-#define GIC_INTERRUPTS    64u
 #define FIRST_LINE        2u
 #define PIECE             (2ull << 20) /* what Image, initramfs and tree are aligned to */
 #define IMAGE_MAGIC       0x644d5241u  /* "ARM\x64" */
