@@ -11,6 +11,8 @@
 #define DEVICE_CONFIG_MAX 64
 #define DEVICE_WINDOW     0x200u
 #define DEVICE_NOTIFY     0x50u /* the register that the driver writes a queue's number to */
+/* The register by which it says that it has seen an interrupt. Nothing depends on it. */
+#define DEVICE_ACKNOWLEDGE 0x64u
 
 struct device {
     uint32_t id;

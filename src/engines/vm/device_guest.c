@@ -17,7 +17,6 @@ enum {
     REG_QUEUE_SIZE = 0x38,
     REG_QUEUE_READY = 0x44,
     REG_INTERRUPTS = 0x60,
-    REG_ACKNOWLEDGE = 0x64,
     REG_STATUS = 0x70,
     REG_TABLE = 0x80, /* low and high word each */
     REG_OFFERED = 0x90,
@@ -190,8 +189,7 @@ void device_write(struct device *d, uint32_t offset, unsigned width, const uint8
     case DEVICE_NOTIFY:
         device_notify(d, value);
         break;
-    case REG_ACKNOWLEDGE:
-        d->interrupts &= ~value;
+    case DEVICE_ACKNOWLEDGE: /* see device_tell */
         break;
     case REG_STATUS:
         write_status(d, value);
@@ -211,6 +209,9 @@ bool device_take(struct device *d, unsigned queue, struct chain *ret)
     return got > 0;
 }
 
+/* Interrupts have one cause here, and each of them makes the driver look at all of its queues. So
+ * the cause stands for good after the first one, and that the driver has seen it need not be heard:
+ * that takes one of the two exits off each interrupt. */
 void device_tell(struct device *d, unsigned queue)
 {
     if (!device_live(d) || !queue_tell(&d->queues[queue]))

@@ -95,26 +95,41 @@ static void raise_line(struct device *d)
         ;
 }
 
+static int make_event(int *fd, struct err *err)
+{
+    *fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return *fd < 0 ? err_sys(err, "make an eventfd") : 0;
+}
+
 static int add_bell(struct machine *m, unsigned device, unsigned queue, struct err *err)
 {
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0)
-        return err_sys(err, "make an eventfd");
-    m->bells[device][queue] = fd;
+    int *fd = &m->bells[device][queue];
+    if (make_event(fd, err) < 0)
+        return err_number(err);
     struct kvm_ioeventfd e = {.datamatch = queue,
                               .addr = window(device) + DEVICE_NOTIFY,
                               .len = 4,
-                              .fd = fd,
+                              .fd = *fd,
                               .flags = KVM_IOEVENTFD_FLAG_DATAMATCH};
     return ioctl(m->vm, KVM_IOEVENTFD, &e) < 0 ? err_sys(err, "connect a queue's bell") : 0;
+}
+
+/* KVM takes the write, and the processor goes on. */
+static int leave_unheard(struct machine *m, unsigned device, struct err *err)
+{
+    struct kvm_ioeventfd e = {
+        .addr = window(device) + DEVICE_ACKNOWLEDGE, .len = 4, .fd = m->unheard};
+    return ioctl(m->vm, KVM_IOEVENTFD, &e) < 0 ? err_sys(err, "connect a device's register") : 0;
 }
 
 int machine_add(struct machine *m, struct device *d, struct err *err)
 {
     unsigned i = m->device_count++;
     m->devices[i] = d;
-    if ((m->lines[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
-        return err_sys(err, "make an eventfd");
+    if (i == 0 && make_event(&m->unheard, err) < 0)
+        return err_number(err);
+    if (make_event(&m->lines[i], err) < 0 || leave_unheard(m, i, err) < 0)
+        return err_number(err);
     struct kvm_irqfd line = {.fd = (uint32_t)m->lines[i], .gsi = arch_line(i)};
     if (ioctl(m->vm, KVM_IRQFD, &line) < 0)
         return err_sys(err, "connect an interrupt line");

@@ -27,7 +27,8 @@ struct machine {
     struct device *devices[MACHINE_DEVICES_MAX];
     int lines[MACHINE_DEVICES_MAX];                    /* irqfd of each */
     int bells[MACHINE_DEVICES_MAX][DEVICE_QUEUES_MAX]; /* ioeventfd of each queue */
-    pthread_mutex_t lock;                              /* of all devices */
+    int unheard;          /* an eventfd that takes what need not be heard: nobody reads it */
+    pthread_mutex_t lock; /* of all devices */
     uint64_t exits;
     bool halts; /* machine_halt */
 };

@@ -145,6 +145,30 @@ Test(vm_device, order_is_kept)
         device_notify(&vsock.device, 0xffffffffu - queue);
 }
 
+static unsigned raised;
+
+static void count_raised(struct device *d)
+{
+    (void)d;
+    raised++;
+}
+
+/* The driver's word that it has seen an interrupt goes nowhere (machine_add). */
+Test(vm_device, what_an_interrupt_was_for_stands_until_a_reset)
+{
+    start_vsock();
+    vsock.device.interrupt = count_raised;
+    cr_assert_eq(driver_asks(&v, 0x60), 0u, "the control");
+    for (unsigned i = 1; i < 3; i++) {
+        offer_chain(1, 64, 0, 0);
+        cr_assert_eq(raised, i);
+        cr_assert_eq(driver_asks(&v, 0x60), 1u);
+        driver_register(&v, DEVICE_ACKNOWLEDGE, 1);
+    }
+    driver_register(&v, 0x70, 0);
+    cr_assert_eq(driver_asks(&v, 0x60), 0u);
+}
+
 Test(vm_device, every_register_at_every_width)
 {
     start_vsock();
