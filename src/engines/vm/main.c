@@ -62,6 +62,15 @@ struct monitor {
 };
 static struct monitor monitor;
 
+/* Most of it is room for streams that are not there: in huge pages, each that is would take as much
+ * as thirty. The guest's memory may well lie in such pages. */
+static void stay_small(struct monitor *m)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)m + page - 1) & ~(page - 1);
+    madvise((void *)from, (uintptr_t)(m + 1) - from, MADV_NOHUGEPAGE);
+}
+
 static int stop(const struct err *err)
 {
     dprintf(2, "brig-vmm: %s\n", err->message);
@@ -315,6 +324,7 @@ int main(int argc, char **argv)
     struct arguments a;
     struct err err = ERR_INIT;
     prctl(PR_SET_NAME, "brig-vmm");
+    stay_small(m);
     if (argc > 1 && strcmp(argv[1], "join") == 0)
         join_main(argc, argv);
     bool serves = argc == 7 && strcmp(argv[1], "serve") == 0;
