@@ -9,7 +9,7 @@ BRIG         ?= $(BUILD)/brig
 RUN_TESTS     = /usr/bin/python3 tools/run-tests --build $(BUILD) --test-build $(TEST_BUILD) --reports $(REPORTS)
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo test test-full unit integration escape asan fuzz cross machines bench bench-growth soak format lint man
+.PHONY: all help demo test test-full unit integration escape asan fuzz cross machines bench bench-growth bench-vm soak format lint man
 .PHONY: install clean deps-test test-build
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo 'make test-full    what a release must pass: the same under sanitizers, long fuzzing, soak; hours'
 	@echo 'make unit | integration | escape | asan | fuzz | cross | machines    one part of the tests'
 	@echo 'make bench        measure against the peers that are installed'
+	@echo 'make bench-vm     count what virtual machines cost, in emulated machines of both architectures'
 	@echo 'make soak         ten minutes of mixed clients and random kills against the daemon, and ten of a greedy one'
 	@echo 'make lint         formatting, house rules, static analysis;  make format  formats'
 	@echo 'make man          manual pages into $(BUILD)/docs/man'
@@ -88,6 +89,9 @@ bench:
 # 10 000 runs; QUICK=1 for 500.
 bench-growth: all
 	@BRIG=$(BRIG) tests/bench/growth $(if $(QUICK),--quick)
+
+bench-vm: deps-test all
+	@BRIG=$(BRIG) tests/bench/vm
 
 # Longer than a test run may take: MINUTES=10.
 soak: all
