@@ -34,6 +34,14 @@ check "doctor finds the tier"
 brig kernel list >"$out" 2>"$out.err" && has "$(uname -r)"
 check "the kernel in /boot is found"
 
+# Everything else has one of this machine's two processors to run on, and so guests with one. On x86-64 there is one: see run-vm.
+two_processors()
+{
+    taskset 3 timeout 1800 brig run --tier vm $limit --cpus 2 --ro /guest/guest-processors.py:/two.py -- python3 /two.py >"$out" 2>"$out.err" </dev/null
+    [ $? = 7 ] && has '^woken 0 processors 2 2$'
+    check "two processors, which wake each other and end while both are busy"
+}
+
 endings()
 {
     if [ -n "$COUNTED$FULL" ]; then # by the host's clock a limit that no boot reaches is a long wait
@@ -65,6 +73,7 @@ endings()
     check "a signal that ends the code ends the run"
     has '^yes memory$'
     check "a guest that runs out of memory is told of"
+    [ "$(uname -m)" = x86_64 ] || two_processors
     vm --cpus 9 -- true
     [ $? = 125 ] && complains 'at most 8 processors'
     check "more processors than a guest can have are refused"
