@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/random.h>
 #include <linux/vm_sockets.h>
 #include <net/if.h>
 #include <poll.h>
@@ -74,9 +75,16 @@ static void say(uint32_t type, int32_t value, uint32_t oom_kills, const struct e
     }
 }
 
-/* The monitor ends the machine when it has heard; without a monitor to hear, the kernel does. */
+/* The monitor ends the machine when it has heard; without a monitor to hear, the kernel does. Who
+ * fails before it has dialled uses another port first, so that nobody takes it for one that waits.
+ */
 static void give_up(const struct err *err)
 {
+    struct err ignored = ERR_INIT;
+    if (guest.control < 0) {
+        guest_dial(GUEST_STDERR, true, &ignored);
+        guest.control = guest_dial(GUEST_CONTROL, true, &ignored);
+    }
     if (guest.control < 0)
         reboot(RB_AUTOBOOT);
     say(GUEST_FAIL, 0, 0, err);
@@ -156,6 +164,40 @@ int guest_read_all(int fd, void *to, size_t len, struct err *err)
     return 0;
 }
 
+#ifndef RNDRESEEDCRNG
+#define RNDRESEEDCRNG _IO('R', 7)
+#endif
+
+/* VM-30: until now the kernel may have the random numbers of every clone of the same machine. What
+ * was sent goes in, and all that it has made of what it had before is thrown away. */
+static int renew_entropy(struct err *err)
+{
+    struct {
+        int bits, len;
+        uint8_t data[GUEST_ENTROPY];
+    } fresh = {.bits = 8 * GUEST_ENTROPY, .len = GUEST_ENTROPY};
+    _Static_assert(sizeof fresh == sizeof(struct rand_pool_info) + GUEST_ENTROPY, "as it is read");
+    memcpy(fresh.data, guest.hello.entropy, GUEST_ENTROPY);
+    int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
+    bool done = fd >= 0 && ioctl(fd, RNDADDENTROPY, &fresh) == 0 && ioctl(fd, RNDRESEEDCRNG) == 0;
+    if (!done)
+        err_sys(err, "take random numbers of its own");
+    explicit_bzero(&fresh, sizeof fresh);
+    explicit_bzero(guest.hello.entropy, sizeof guest.hello.entropy);
+    if (fd >= 0)
+        close(fd);
+    return done ? 0 : err_number(err);
+}
+
+static int become_one(struct err *err)
+{
+    const struct timespec now = {.tv_sec = (time_t)guest.hello.seconds,
+                                 .tv_nsec = guest.hello.nanoseconds};
+    if (renew_entropy(err) < 0)
+        return err_number(err);
+    return clock_settime(CLOCK_REALTIME, &now) < 0 ? err_sys(err, "set the guest's clock") : 0;
+}
+
 static int hear_plan(struct err *err)
 {
     if (guest_read_all(guest.control, &guest.hello, sizeof guest.hello, err) < 0)
@@ -168,9 +210,8 @@ static int hear_plan(struct err *err)
     if (plan == MAP_FAILED)
         return err_sys(err, "map the plan");
     guest.plan = plan;
-    struct timespec now = {.tv_sec = (time_t)guest.hello.seconds,
-                           .tv_nsec = guest.hello.nanoseconds};
-    clock_settime(CLOCK_REALTIME, &now);
+    if (become_one(err) < 0)
+        return err_number(err);
     return guest_read_all(guest.control, plan, guest.hello.plan_len, err);
 }
 
@@ -535,18 +576,28 @@ uint32_t guest_oom_kills(void)
     return count;
 }
 
-static int set_up(struct err *err)
+/* What is the same in all guests of a kernel and a view: up to here a machine may have been brought
+ * once and then copied (engines/vm/park.c). So nothing here is told to anybody, is random, or knows
+ * the time. */
+static int set_up_machine(struct err *err)
 {
     struct rlimit files = {.rlim_cur = 1u << 20, .rlim_max = 1u << 20};
-    if (load_modules(err) < 0 || (guest.control = guest_dial(GUEST_CONTROL, true, err)) < 0 ||
-        hear_plan(err) < 0 || enter_view(err) < 0)
+    if (load_modules(err) < 0 || enter_view(err) < 0)
         return err_number(err);
     start_loopback();
+    setrlimit(RLIMIT_NOFILE, &files);
+    return sethostname("brig", 4) < 0 ? err_sys(err, "set the host name") : 0;
+}
+
+static int set_up(struct err *err)
+{
+    if (set_up_machine(err) < 0 || (guest.control = guest_dial(GUEST_CONTROL, true, err)) < 0 ||
+        hear_plan(err) < 0)
+        return err_number(err);
     if (guest_network_start(guest.plan, guest.hello.plan_len, guest.control, err) < 0 ||
         (!guest.hello.serves && connect_streams(err) < 0))
         return err_number(err);
-    setrlimit(RLIMIT_NOFILE, &files);
-    return sethostname("brig", 4) < 0 ? err_sys(err, "set the host name") : 0;
+    return 0;
 }
 
 int guest_main(void)

@@ -32,7 +32,7 @@ struct seal_choice {
     int call;
     unsigned argument;
     uint32_t mask; /* bits that do not matter are cleared first */
-    uint32_t values[8];
+    uint32_t values[16];
     unsigned count;
     bool more; /* one value, and the next choice, of the same call, is about another argument */
 };

@@ -22,7 +22,8 @@ enum guest_port {
                     used  when the monitor sends a guest_order; plan/lines.h */
 };
 
-#define GUEST_MAGIC 0x74736775u
+#define GUEST_MAGIC   0x74736775u
+#define GUEST_ENTROPY 64u
 
 /* Of a terminal. */
 struct guest_size {
@@ -40,6 +41,7 @@ struct guest_hello {
     struct guest_size size;
     uint32_t serves; /* 1: no code is started yet; who comes over GUEST_JOIN says which. The plan
                         has its walls */
+    uint8_t entropy[GUEST_ENTROPY]; /* of the host's, for this guest alone (VM-30) */
 };
 
 /* What to start, as the monitor passes it on over GUEST_JOIN: then comes a plan of OP_ARG, OP_ENV

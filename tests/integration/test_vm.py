@@ -173,6 +173,19 @@ def test_virtual_machines(virtual):
             assert f"ok root: {what}" in virtual
 
 
+def test_clones(virtual):
+    """A machine that is parked once, and two clones of it."""
+    for processors in ("1", "2") if FULL else ("1",):
+        for what in ("all of it was tried", "a machine is parked", "control: one that is not sealed is refused", "a state that is cut off is refused",
+                     "a state of another machine is refused", "a state with another tag is refused", "what is beyond the file is not memory",
+                     "clones come up", "programs run in them", "random bytes differ", "uuids differ", "boot ids differ", "ports differ",
+                     "places of the stack differ", "all processors are there", "the clock is right", "its time stood still",
+                     "what one writes no other sees", "the parked machine is as it was"):
+            assert f"ok user: clones, {processors}: {what}" in virtual
+    if FULL:
+        assert "ok user: clones, 2: a program runs on the second processor" in virtual
+
+
 @pytest.mark.skipif(platform.machine() == "x86_64" or not FULL,
                     reason="test_virtual_machines is it on x86-64; elsewhere it takes long: BRIG_TEST_FULL=1")
 def test_x86_64_guest():

@@ -41,5 +41,8 @@ bool device_live(const struct device *d);
 void device_fail(struct device *d);
 /* Takes a chain; false where there is none, or no more. */
 bool device_take(struct device *d, unsigned queue, struct chain *ret);
+void device_save(const struct device *d, struct state_writer *w);
+/* Into a device that was just made. False: it is none that worked when it was saved. */
+bool device_restore(struct device *d, struct state_reader *r);
 /* After a batch was given back. */
 void device_tell(struct device *d, unsigned queue);

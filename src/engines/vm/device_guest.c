@@ -220,3 +220,47 @@ void device_tell(struct device *d, unsigned queue)
     if (d->interrupt)
         d->interrupt(d);
 }
+
+#define TAG_DEVICE STATE_TAG('d', 'e', 'v', 'i')
+
+struct device_state {
+    uint64_t accepted;
+    uint32_t id, queue_count, status, interrupts, features_page, driver_page, selected, zero;
+};
+
+void device_save(const struct device *d, struct state_writer *w)
+{
+    const struct device_state s = {.accepted = d->accepted,
+                                   .id = d->id,
+                                   .queue_count = d->queue_count,
+                                   .status = d->status,
+                                   .interrupts = d->interrupts,
+                                   .features_page = d->features_page,
+                                   .driver_page = d->driver_page,
+                                   .selected = d->selected};
+    state_put(w, TAG_DEVICE, &s, sizeof s);
+    for (unsigned i = 0; i < d->queue_count; i++)
+        queue_save(&d->queues[i], w);
+}
+
+/* VM-5: in the order that a driver keeps nothing else can have come about. */
+bool device_restore(struct device *d, struct state_reader *r)
+{
+    const uint32_t works = STATUS_DRIVER_OK | STATUS_FEATURES_OK;
+    struct device_state s;
+    if (!state_get(r, TAG_DEVICE, &s, sizeof s) || s.id != d->id ||
+        s.queue_count != d->queue_count || s.accepted != FEATURE_VERSION1 ||
+        (s.status & works) != works || (s.status & STATUS_NEEDS_RESET) ||
+        (s.status & ~(uint32_t)STATUS_KNOWN) || (s.interrupts & ~INTERRUPT_QUEUE))
+        return false;
+    for (unsigned i = 0; i < d->queue_count; i++)
+        if (!queue_restore(&d->queues[i], r))
+            return false;
+    d->accepted = s.accepted;
+    d->status = s.status;
+    d->interrupts = s.interrupts;
+    d->features_page = s.features_page;
+    d->driver_page = s.driver_page;
+    d->selected = s.selected;
+    return true;
+}

@@ -14,12 +14,16 @@
  * places is opened through the one that the guest named, with the rights of that one. */
 #pragma once
 
+#include "base/err.h"
 #include "engines/vm/device.h"
 
 #include <sys/types.h>
 
 #define FS_NODES_MAX   65536u
 #define FS_HANDLES_MAX 16384u
+#define FS_PARKED_MAX                                                                              \
+    256u /* nodes of a guest that was parked: it has looked at next to nothing                     \
+          */
 
 struct fs_node {
     int fd; /* O_PATH; -1: free */
@@ -58,7 +62,15 @@ void fs_done(struct fs *fs);
  * must see it at once. */
 void fs_share(struct fs *fs, bool shared);
 
+/* fs_state.c: what the guest knows of files, by their paths. Nothing may be open. Restored into a
+ * file system that was just made, whose root may be another one: each file is found beneath it
+ * again, without following a link, and must be of the same kind; else it fails. */
+int fs_save(struct fs *fs, struct state_writer *w, struct err *err);
+int fs_restore(struct fs *fs, struct state_reader *r, struct err *err);
+
 /* fs_nodes.c */
+/* Puts a file where it was: the descriptor is taken over. For numbers that go up. */
+int fs_node_put(struct fs *fs, uint64_t id, int fd, bool closed, uint64_t known);
 struct fs_node *fs_node(struct fs *fs, uint64_t id);
 /* The same, unless it is closed. */
 struct fs_node *fs_node_open(struct fs *fs, uint64_t id);
@@ -68,5 +80,7 @@ void fs_forget(struct fs *fs, uint64_t id, uint64_t times);
 struct fs_handle *fs_handle(struct fs *fs, uint64_t id, bool folder);
 int64_t fs_handle_new(struct fs *fs, int fd, bool folder, uint64_t node);
 void fs_handle_drop(struct fs *fs, uint64_t id, bool folder);
+/* VM-16: is it of a file system whose contents the guest may see? */
+bool fs_served(int fd);
 /* Opens what the node stands for: a regular file or a folder. A descriptor or a negative errno. */
 int fs_open_node(struct fs *fs, const struct fs_node *node, int flags);

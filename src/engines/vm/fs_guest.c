@@ -88,7 +88,7 @@ static void fill_attr(struct fuse_attr *a, const struct stat *sb)
 }
 
 /* VM-16 */
-static bool served(int fd)
+bool fs_served(int fd)
 {
     static const unsigned long closed[] = {
         0x9fa0,     /* proc */
@@ -135,7 +135,7 @@ static int enter(struct request *r, const struct fs_node *folder, const char *na
     if (fd < 0)
         return -errno;
     e->entry_valid = e->attr_valid = seconds_valid(r, fd);
-    bool closed = fstat(fd, &sb) < 0 || (sb.st_dev != folder->dev && !served(fd));
+    bool closed = fstat(fd, &sb) < 0 || (sb.st_dev != folder->dev && !fs_served(fd));
     if (closed && !S_ISDIR(sb.st_mode)) {
         close(fd);
         return -EACCES;

@@ -72,6 +72,14 @@ static uint32_t new_node(struct fs *fs)
     return id;
 }
 
+static void add_node(struct fs *fs, uint32_t id, struct fs_node *is)
+{
+    uint32_t *head = &fs->buckets[bucket(is->dev, is->ino)];
+    is->next = *head;
+    fs->nodes[id] = *is;
+    *head = id;
+}
+
 int64_t fs_remember(struct fs *fs, int fd, bool closed)
 {
     struct fs_node is;
@@ -90,12 +98,29 @@ int64_t fs_remember(struct fs *fs, int fd, bool closed)
         close(fd);
         return -ENFILE;
     }
-    uint32_t *head = &fs->buckets[bucket(is.dev, is.ino)];
     is.closed = closed;
-    is.next = *head;
-    fs->nodes[id] = is;
-    *head = id;
+    add_node(fs, id, &is);
     return id;
+}
+
+int fs_node_put(struct fs *fs, uint64_t id, int fd, bool closed, uint64_t known)
+{
+    struct fs_node is;
+    int result =
+        id < fs->node_count || id >= fs->nodes_max || known == 0 ? -EINVAL : identify(fd, &is);
+    if (result < 0) {
+        close(fd);
+        return result;
+    }
+    for (; fs->node_count < id; fs->node_count++) { /* those between were forgotten */
+        fs->nodes[fs->node_count] = (struct fs_node){.fd = -1, .next = fs->node_free};
+        fs->node_free = fs->node_count;
+    }
+    fs->node_count++;
+    is.closed = closed;
+    is.known = known;
+    add_node(fs, (uint32_t)id, &is);
+    return 0;
 }
 
 void fs_forget(struct fs *fs, uint64_t id, uint64_t times)

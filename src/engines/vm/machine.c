@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/kvm.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -26,11 +27,36 @@ static int give_memory(struct machine *m, uint32_t slot, uint64_t at, uint64_t f
     return 0;
 }
 
-static int make_memory(struct machine *m, uint64_t size, struct err *err)
+/* VM-28: what a clone is made of can be changed by nobody any more, and is all there: reading
+ * beyond the end of a file would be the end of the monitor. */
+static int check_file(const struct machine_wish *w, struct err *err)
 {
-    /* Private and without a file: nobody else has it, and it is gone with the monitor. */
-    void *host = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const int sealed = F_SEAL_WRITE | F_SEAL_SHRINK;
+    struct stat sb;
+    if (fstat(w->file, &sb) < 0)
+        return err_sys(err, "look at the file of guest memory");
+    if (!S_ISREG(sb.st_mode) || sb.st_size < 0 || (uint64_t)sb.st_size < w->memory)
+        return err_set(err, ERR_PROTOCOL, "the file of guest memory is too short");
+    if (w->kind == MACHINE_CLONE && (fcntl(w->file, F_GET_SEALS) & sealed) != sealed)
+        return err_set(err, ERR_PROTOCOL, "the file of guest memory is not sealed");
+    return 0;
+}
+
+static void *map_memory(const struct machine_wish *w)
+{
+    int flags = w->kind == MACHINE_PARKS   ? MAP_SHARED
+                : w->kind == MACHINE_CLONE ? MAP_PRIVATE
+                                           : MAP_PRIVATE | MAP_ANONYMOUS;
+    int file = w->kind == MACHINE_ALONE ? -1 : w->file;
+    return mmap(NULL, w->memory, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, file, 0);
+}
+
+static int make_memory(struct machine *m, const struct machine_wish *w, struct err *err)
+{
+    uint64_t size = w->memory;
+    if (w->kind != MACHINE_ALONE && check_file(w, err) < 0)
+        return err_number(err);
+    void *host = map_memory(w);
     if (host == MAP_FAILED)
         return err_sys(err, "map %llu bytes of guest memory", (unsigned long long)size);
     m->memory = (struct guest_memory){.host = host,
@@ -55,13 +81,14 @@ static int make_cpu(struct machine *m, unsigned i, struct err *err)
     return m->runs[i] == MAP_FAILED ? err_sys(err, "map processor %u", i) : 0;
 }
 
-int machine_make(struct machine *m, int kvm, uint64_t memory, unsigned cpus, struct err *err)
+int machine_make(struct machine *m, const struct machine_wish *wish, struct err *err)
 {
+    int kvm = wish->kvm;
     memset(m, 0, sizeof *m);
     pthread_mutex_init(&m->lock, NULL);
     m->kvm = kvm;
     m->interrupts = -1;
-    m->cpu_count = cpus;
+    m->cpu_count = wish->cpus;
     int version = ioctl(kvm, KVM_GET_API_VERSION, 0);
     if (version < 0)
         return err_sys(err, "ask /dev/kvm for its version");
@@ -74,9 +101,9 @@ int machine_make(struct machine *m, int kvm, uint64_t memory, unsigned cpus, str
     if (size < (int)sizeof(struct kvm_run))
         return err_sys(err, "ask for the size of a processor's state");
     m->run_size = (size_t)size;
-    if (make_memory(m, memory, err) < 0 || arch_before_cpus(m, err) < 0)
+    if (make_memory(m, wish, err) < 0 || arch_before_cpus(m, err) < 0)
         return err_number(err);
-    for (unsigned i = 0; i < cpus; i++)
+    for (unsigned i = 0; i < m->cpu_count; i++)
         if (make_cpu(m, i, err) < 0)
             return err_number(err);
     return arch_after_cpus(m, err);

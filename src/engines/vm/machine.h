@@ -33,8 +33,21 @@ struct machine {
     bool halts; /* machine_halt */
 };
 
-/* kvm: an open /dev/kvm. */
-int machine_make(struct machine *m, int kvm, uint64_t memory, unsigned cpus, struct err *err);
+/* Where a machine's memory lies. */
+enum machine_memory {
+    MACHINE_ALONE, /* in no file: nobody else has it, and it is gone with the monitor */
+    MACHINE_PARKS, /* in a file, and what is written there stays */
+    MACHINE_CLONE, /* a sealed file's contents, of which each page becomes its own when written to
+                    */
+};
+struct machine_wish {
+    int kvm; /* an open /dev/kvm */
+    uint64_t memory;
+    unsigned cpus;
+    enum machine_memory kind;
+    int file; /* -1: MACHINE_ALONE */
+};
+int machine_make(struct machine *m, const struct machine_wish *wish, struct err *err);
 int machine_add(struct machine *m, struct device *d, struct err *err);
 /* After all devices were added: kernel and initramfs into memory, the first processor at its
  * entry. */

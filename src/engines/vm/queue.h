@@ -7,6 +7,7 @@
 #pragma once
 
 #include "engines/vm/memory.h"
+#include "engines/vm/state.h"
 
 #include <sys/uio.h>
 
@@ -44,6 +45,10 @@ int queue_take(struct queue *q, struct chain *ret);
 void queue_give(struct queue *q, uint16_t head, uint32_t written);
 /* Something was given back since the last time, and the driver wants to hear of it. */
 bool queue_tell(struct queue *q);
+
+void queue_save(const struct queue *q, struct state_writer *w);
+/* Into a queue that is not ready. False: it is none that could have been saved. */
+bool queue_restore(struct queue *q, struct state_reader *r);
 
 /* Copy from and to the parts of a chain, at an offset; returns how much there was. */
 size_t chain_read(const struct chain *c, size_t at, void *to, size_t len);

@@ -112,6 +112,47 @@ bool queue_tell(struct queue *q)
     return !(load16(q->offered) & OFFERED_QUIET);
 }
 
+#define TAG_QUEUE STATE_TAG('q', 'u', 'e', 'u')
+
+struct queue_state {
+    uint64_t table_at, offered_at, used_at;
+    uint32_t size, ready;
+    uint16_t next, used_next, told, zero;
+};
+
+void queue_save(const struct queue *q, struct state_writer *w)
+{
+    const struct queue_state s = {.table_at = q->table_at,
+                                  .offered_at = q->offered_at,
+                                  .used_at = q->used_at,
+                                  .size = q->size,
+                                  .ready = q->ready,
+                                  .next = q->next,
+                                  .used_next = q->used_next,
+                                  .told = q->told};
+    state_put(w, TAG_QUEUE, &s, sizeof s);
+}
+
+/* VM-3 holds for a clone's as well. */
+bool queue_restore(struct queue *q, struct state_reader *r)
+{
+    struct queue_state s;
+    if (!state_get(r, TAG_QUEUE, &s, sizeof s) || s.ready > 1 || s.zero != 0)
+        return false;
+    q->table_at = s.table_at;
+    q->offered_at = s.offered_at;
+    q->used_at = s.used_at;
+    q->size = s.size;
+    if (!s.ready)
+        return true;
+    if (!queue_start(q))
+        return false;
+    q->next = s.next;
+    q->used_next = s.used_next;
+    q->told = s.told;
+    return true;
+}
+
 static unsigned slice(const struct iovec *from, unsigned count, size_t at, size_t len,
                       struct iovec *parts)
 {

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -101,12 +102,15 @@ void session_begin(struct session *s, unsigned seconds)
     clock_gettime(CLOCK_MONOTONIC, &s->begun);
 }
 
-/* The guest has no clock but what it is told. */
-static void greet(struct session *s)
+/* The guest has no clock but what it is told, and a clone's has the random numbers of all that were
+ * made of the same machine until it gets its own (VM-30). */
+static int greet(struct session *s)
 {
     struct timespec now;
     if (s->greeted || !s->vsock->streams[CONTROL].open)
-        return;
+        return 0;
+    if (getrandom(s->hello.entropy, sizeof s->hello.entropy, 0) != sizeof s->hello.entropy)
+        return -EIO;
     clock_gettime(CLOCK_REALTIME, &now);
     s->hello.magic = GUEST_MAGIC;
     s->hello.plan_len = (uint32_t)s->plan_len;
@@ -118,7 +122,9 @@ static void greet(struct session *s)
         s->hello.size = terminal_size();
     }
     vsock_put(s->vsock, CONTROL, &s->hello, sizeof s->hello);
+    explicit_bzero(s->hello.entropy, sizeof s->hello.entropy);
     s->greeted = true;
+    return 0;
 }
 
 static void send_plan(struct session *s)
@@ -296,7 +302,8 @@ int session_step(struct session *s, const struct pollfd *fds)
 {
     if (session_patience(s) == 0) /* VM-14 */
         return session_lost(s, "the guest did not come up in time");
-    greet(s);
+    if (greet(s) < 0)
+        return session_lost(s, "there are no random numbers for the guest");
     send_plan(s);
     if (fds[FD_SIGNALS].revents)
         pass_signal(s);

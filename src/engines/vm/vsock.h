@@ -48,8 +48,16 @@ struct vsock {
     unsigned reset_count;
     unsigned carried_max, joined_max; /* VM-17 */
     unsigned turn; /* which stream is served first: the guest's buffers may not do for all */
+    bool silent;   /* nothing is sent: the machine is to be parked */
     /* Something came, or there is room again. */
     bool changed;
+};
+
+/* What a guest that is to be parked has done. */
+enum vsock_dial {
+    VSOCK_UNDIALLED,
+    VSOCK_WAITS, /* init dialled its own stream, and nothing else was ever begun */
+    VSOCK_ASTRAY,
 };
 
 void vsock_init(struct vsock *v, const struct guest_memory *memory);
@@ -68,5 +76,11 @@ bool vsock_finished(const struct vsock *v, unsigned stream);
 void vsock_reset(struct vsock *v, unsigned stream);
 /* Nobody here works with it any more: it may be another's. */
 void vsock_release(struct vsock *v, unsigned stream);
+/* From the start on: who dials is not answered. What was dialled, once nothing more comes. */
+void vsock_silence(struct vsock *v);
+enum vsock_dial vsock_dialled(const struct vsock *v);
+/* Of one that VSOCK_WAITS. Restored, it is answered as any other. */
+void vsock_save(const struct vsock *v, struct state_writer *w);
+bool vsock_restore(struct vsock *v, struct state_reader *r);
 /* Sends what can be sent. */
 void vsock_flush(struct vsock *v);

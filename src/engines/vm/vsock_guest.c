@@ -148,6 +148,8 @@ static void flush_stream(struct vsock *v, unsigned i)
 void vsock_flush(struct vsock *v)
 {
     size_t none = 0;
+    if (v->silent)
+        return;
     while (v->reset_count > 0) {
         struct packet p = {.from_port = v->resets[v->reset_count - 1].port,
                            .to_port = v->resets[v->reset_count - 1].guest_port,
@@ -324,7 +326,7 @@ void vsock_init(struct vsock *v, const struct guest_memory *memory)
         memset(&v->streams[i], 0, offsetof(struct vsock_stream, from));
     memset(&v->device, 0, sizeof v->device);
     v->reset_count = v->carried_max = v->joined_max = v->turn = 0;
-    v->changed = false;
+    v->changed = v->silent = false;
     v->device.id = DEVICE_VSOCK;
     v->device.queue_count = 3;
     v->device.config[0] = VSOCK_GUEST;
@@ -385,4 +387,55 @@ bool vsock_finished(const struct vsock *v, unsigned stream)
 {
     const struct vsock_stream *s = &v->streams[stream];
     return s->taken_once && s->guest_ended && s->from_len == 0;
+}
+
+/* ---- parked ---- */
+
+#define TAG_VSOCK STATE_TAG('v', 's', 'o', 'c')
+#define CONTROL   0 /* stream */
+
+struct vsock_state {
+    uint32_t guest_port, guest_room, guest_read;
+};
+
+void vsock_silence(struct vsock *v)
+{
+    v->silent = true;
+}
+
+static bool untouched(const struct vsock_stream *s)
+{
+    return !s->taken_once && !s->open && !s->held;
+}
+
+enum vsock_dial vsock_dialled(const struct vsock *v)
+{
+    const struct vsock_stream *s = &v->streams[CONTROL];
+    bool others = v->reset_count > 0;
+    for (unsigned i = CONTROL + 1; i < VSOCK_STREAMS; i++)
+        others = others || !untouched(&v->streams[i]);
+    if (!others && untouched(s))
+        return VSOCK_UNDIALLED;
+    bool fresh = s->open && s->answer && !s->credit && !s->reset && !s->guest_ended && !s->end &&
+                 s->from_len == 0 && s->read == 0 && s->sent == 0;
+    return fresh && !others ? VSOCK_WAITS : VSOCK_ASTRAY;
+}
+
+void vsock_save(const struct vsock *v, struct state_writer *w)
+{
+    const struct vsock_stream *s = &v->streams[CONTROL];
+    const struct vsock_state state = {s->guest_port, s->guest_room, s->guest_read};
+    device_save(&v->device, w);
+    state_put(w, TAG_VSOCK, &state, sizeof state);
+}
+
+bool vsock_restore(struct vsock *v, struct state_reader *r)
+{
+    struct vsock_state state;
+    if (!device_restore(&v->device, r) || !state_get(r, TAG_VSOCK, &state, sizeof state))
+        return false;
+    const struct packet p = {
+        .from_port = state.guest_port, .room = state.guest_room, .read = state.guest_read};
+    connect_stream(v, &v->streams[CONTROL], &p);
+    return true;
 }

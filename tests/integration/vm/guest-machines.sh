@@ -214,6 +214,16 @@ if [ "$role" = user ]; then # sandboxes of brig serve: one machine for nearly al
         has "^yes $what\$"
         check "serve: $what"
     done
+    for processors in 1 ${FULL:+2}; do
+        timeout 3000 python3 /guest/guest-park.py $processors 2 >"$out" 2>"$out.err"
+        [ $? = 0 ]
+        check "clones, $processors: all of it was tried"
+        sed 's/^yes //' "$out" >"$out.names"
+        while read -r what; do
+            ! echo "$what" | grep -q '^no '
+            check "clones, $processors: $what"
+        done <"$out.names"
+    done
 fi
 kill $server
 if [ "$role" = user ]; then

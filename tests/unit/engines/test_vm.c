@@ -786,6 +786,34 @@ Test(vm_session, a_guest_that_does_not_come_up_ends_the_run)
     cr_assert_eq(session_patience(&session), -1, "one that came up is not waited for");
 }
 
+/* VM-30 */
+static void greet_one(uint8_t entropy[GUEST_ENTROPY])
+{
+    static struct session session;
+    struct guest_hello hello;
+    struct pollfd fds[SESSION_FDS] = {{0}};
+    start_vsock();
+    session = (struct session){.vsock = &vsock, .in_ended = true, .signal_fd = -1};
+    session_begin(&session, 60);
+    vsock.streams[0].open = vsock.streams[0].taken_once = true;
+    cr_assert_eq(session_step(&session, fds), -1);
+    cr_assert_eq(vsock.streams[0].to_len, sizeof hello);
+    memcpy(&hello, vsock.streams[0].to, sizeof hello);
+    cr_assert_eq(hello.magic, GUEST_MAGIC);
+    memcpy(entropy, hello.entropy, GUEST_ENTROPY);
+    for (size_t i = 0; i < GUEST_ENTROPY; i++)
+        cr_expect_eq(session.hello.entropy[i], 0, "it is not kept");
+}
+
+Test(vm_session, each_guest_is_sent_random_numbers_of_its_own)
+{
+    uint8_t first[GUEST_ENTROPY], second[GUEST_ENTROPY];
+    greet_one(first);
+    greet_one(second);
+    for (size_t i = 0; i + 8 <= GUEST_ENTROPY; i += 8)
+        cr_expect_neq(memcmp(first + i, second + i, 8), 0, "%zu", i);
+}
+
 /* In a sandbox that lives it is up when init in the guest says so, and then its name is told. */
 Test(vm_session, who_serves_is_up_when_it_says_so)
 {

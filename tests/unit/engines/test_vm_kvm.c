@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <linux/kvm.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -97,7 +98,8 @@ Test(vm_kvm, its_kernel_has_no_more_of_kvm_than_it_was_told_of)
     static struct machine m;
     struct err err = ERR_INIT;
     make_plain(&plain, &run, &memory);
-    cr_assert_eq(machine_make(&m, kvm, MEMORY, 1, &err), 0, "%s", err.message);
+    const struct machine_wish wish = {.kvm = kvm, .memory = MEMORY, .cpus = 1, .file = -1};
+    cr_assert_eq(machine_make(&m, &wish, &err), 0, "%s", err.message);
     unsigned controls = 0;
     for (size_t i = 0; i < ARRAY_LEN(registers); i++) {
         bool there = takes(plain, run, memory, registers[i].number, registers[i].value);
@@ -108,9 +110,160 @@ Test(vm_kvm, its_kernel_has_no_more_of_kvm_than_it_was_told_of)
     }
     cr_expect_geq(controls, 3, "control: a plain machine takes them");
 }
-#else
-Test(vm_kvm, its_kernel_has_no_more_of_kvm_than_it_was_told_of)
+/* ---- parked machines ---- */
+
+static uint8_t room[STATE_MAX];
+static struct machine first, second;
+
+static int memory_file(int seals)
 {
-    cr_skip_test("of x86-64 alone");
+    int fd = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    cr_assert_eq(ftruncate(fd, MEMORY), 0);
+    cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
 }
+
+static void make_machine(struct machine *m, enum machine_memory kind, int file)
+{
+    struct err err = ERR_INIT;
+    const struct machine_wish wish = {
+        .kvm = kvm, .memory = MEMORY, .cpus = 2, .kind = kind, .file = file};
+    cr_assert_eq(machine_make(m, &wish, &err), 0, "%s", err.message);
+}
+
+/* One in the middle of something, saved. */
+static size_t park_machine(void)
+{
+    struct err err = ERR_INIT;
+    struct kvm_regs r = {.rip = CODE_AT, .rsp = 0x8000, .rflags = 2, .rbx = 0x1234};
+    struct state_writer w = {.data = room, .room = sizeof room};
+    make_machine(&first, MACHINE_ALONE, -1);
+    cr_assert_eq(ioctl(first.cpus[0], KVM_SET_REGS, &r), 0);
+    cr_assert_eq(arch_save(&first, &w, &err), 0, "%s", err.message);
+    cr_assert_not(w.failed);
+    return w.len;
+}
+
+static int restore_machine(size_t len, struct err *err)
+{
+    struct state_reader r = {.data = room, .len = len};
+    make_machine(&second, MACHINE_ALONE, -1);
+    int result = arch_restore(&second, &r, err);
+    cr_expect(result < 0 || state_ended(&r));
+    return result;
+}
+
+static uint64_t time_of(const struct machine *m, unsigned cpu)
+{
+    struct {
+        uint32_t count, padding;
+        struct kvm_msr_entry entry;
+    } one = {.count = 1, .entry = {.index = 0x10}};
+    cr_assert_eq(ioctl(m->cpus[cpu], KVM_GET_MSRS, &one), 1);
+    return one.entry.data;
+}
+
+Test(vm_kvm, a_machine_goes_on_in_another_one)
+{
+    struct err err = ERR_INIT;
+    struct kvm_regs r;
+    size_t len = park_machine();
+    uint64_t then = time_of(&first, 0);
+    cr_assert_eq(restore_machine(len, &err), 0, "%s", err.message);
+    cr_assert_eq(ioctl(second.cpus[0], KVM_GET_REGS, &r), 0);
+    cr_expect_eq(r.rip, CODE_AT);
+    cr_expect_eq(r.rbx, 0x1234);
+    /* It has the time of the first, which goes on there, and not its own, which has just begun. */
+    uint64_t now = time_of(&second, 0);
+    cr_expect_lt(now, time_of(&first, 0), "it stood still meanwhile");
+    cr_expect_gt(now + (then >> 3), then, "%llu after %llu", (unsigned long long)now,
+                 (unsigned long long)then);
+    for (size_t i = 0; i < ARRAY_LEN(registers); i++)
+        cr_expect_eq(takes(second.cpus[0], second.runs[0], second.memory.host, registers[i].number,
+                           registers[i].value),
+                     registers[i].open, "%s", registers[i].what);
+}
+
+/* The first block of this tag, and what is in it. */
+static uint8_t *block(uint32_t tag, size_t len)
+{
+    uint8_t *at = memmem(room, len, &tag, sizeof tag);
+    cr_assert(at);
+    return at + 8;
+}
+
+/* VM-21: what a monitor could set, and no guest may have. */
+Test(vm_kvm, a_state_brings_nothing_back_that_is_closed)
+{
+    const uint32_t closed[] = {0xc0010000, 0x4b564d03, 0xc0010117, 0xdeadbeef};
+    struct err err = ERR_INIT;
+    size_t len = park_machine();
+    uint8_t *registers_at = block(STATE_TAG('m', 's', 'r', 's'), len);
+    for (size_t i = 0; i < ARRAY_LEN(closed); i++) {
+        uint32_t was;
+        memcpy(&was, registers_at, sizeof was);
+        memcpy(registers_at, &closed[i], sizeof closed[i]);
+        cr_expect_lt(restore_machine(len, &err), 0, "%#x", closed[i]);
+        memcpy(registers_at, &was, sizeof was);
+    }
+    /* Virtualization inside of the guest, by the bit that switches it on: AMD's, then Intel's. */
+    size_t system = sizeof(struct kvm_mp_state);
+    system = (system + 7) / 8 * 8 + sizeof(struct kvm_regs);
+    uint8_t *processor_at = block(STATE_TAG('p', 'r', 'o', 'c'), len) + system;
+    const struct {
+        size_t at;
+        uint8_t bit;
+    } bits[] = {{offsetof(struct kvm_sregs, efer) + 1, 0x10},
+                {offsetof(struct kvm_sregs, cr4) + 1, 0x20}};
+    for (size_t i = 0; i < ARRAY_LEN(bits); i++) {
+        processor_at[bits[i].at] ^= bits[i].bit;
+        cr_expect_lt(restore_machine(len, &err), 0, "%zu", i);
+        processor_at[bits[i].at] ^= bits[i].bit;
+    }
+    cr_expect_lt(restore_machine(len - 1, &err), 0, "cut off");
+    cr_expect_eq(restore_machine(len, &err), 0, "control: %s", err.message);
+}
+
+/* VM-28 */
+Test(vm_kvm, a_clone_is_made_of_what_nobody_can_change)
+{
+    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK;
+    int file = memory_file(seals);
+    const struct {
+        const char *what;
+        int file;
+        uint64_t memory;
+        bool works;
+    } rows[] = {
+        {"one that can be written", memory_file(F_SEAL_SHRINK), MEMORY, false},
+        {"one that can be cut off", memory_file(F_SEAL_WRITE), MEMORY, false},
+        {"more than it has", file, 2 * MEMORY, false},
+        {"no file", kvm, MEMORY, false},
+        {"control", file, MEMORY, true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err err = ERR_INIT;
+        const struct machine_wish wish = {.kvm = kvm,
+                                          .memory = rows[i].memory,
+                                          .cpus = 1,
+                                          .kind = MACHINE_CLONE,
+                                          .file = rows[i].file};
+        cr_expect_eq(machine_make(&first, &wish, &err) == 0, rows[i].works, "%s: %s", rows[i].what,
+                     err.message);
+    }
+    uint8_t byte = 1;
+    first.memory.host[5] = 7;
+    cr_expect_eq(pread(file, &byte, 1, 5), 1);
+    cr_expect_eq(byte, 0, "what it writes is its own");
+}
+#else
+#define OF_X86(name)                                                                               \
+    Test(vm_kvm, name)                                                                             \
+    {                                                                                              \
+        cr_skip_test("of x86-64 alone");                                                           \
+    }
+OF_X86(its_kernel_has_no_more_of_kvm_than_it_was_told_of)
+OF_X86(a_machine_goes_on_in_another_one)
+OF_X86(a_state_brings_nothing_back_that_is_closed)
+OF_X86(a_clone_is_made_of_what_nobody_can_change)
 #endif

@@ -7,6 +7,7 @@
 #include "engines/vm/x86-64/acpi.h"
 #include "engines/vm/x86-64/boot.h"
 #include "engines/vm/x86-64/cpuid.h"
+#include "engines/vm/x86-64/msrs.h"
 #include "engines/vm/x86-64/ports.h"
 
 #include <linux/kvm.h>
@@ -54,25 +55,16 @@ _Static_assert(sizeof(struct cpuid_entry) == sizeof(struct kvm_cpuid_entry2) &&
                    offsetof(struct cpuid_entry, edx) == offsetof(struct kvm_cpuid_entry2, edx),
                "they are the same");
 
-/* VM-21: the registers of performance counters, of both makers. That the processor's description
- * has none is not enough: AMD's first four are there whatever it says, and behind each stands an
- * event of the host's kernel. */
+/* VM-21 */
 static int close_counters(struct machine *m, struct err *err)
 {
-    static const struct {
-        uint32_t first, count;
-    } closed[] = {
-        {0xc1, 8},       {0x186, 8},      {0x309, 4},
-        {0x38d, 4},      {0x3f1, 1},      {0x4c1, 8},       /* Intel's */
-        {0xc0000300, 4}, {0xc0010000, 8}, {0xc0010200, 12}, /* AMD's */
-    };
     static uint8_t none[8]; /* no bit is set: none of them may be read or written */
     struct kvm_msr_filter filter = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW};
-    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+    for (size_t i = 0; i < MSR_COUNTER_RANGES; i++)
         filter.ranges[i] =
             (struct kvm_msr_filter_range){.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,
-                                          .base = closed[i].first,
-                                          .nmsrs = closed[i].count,
+                                          .base = msr_counters[i].first,
+                                          .nmsrs = msr_counters[i].count,
                                           .bitmap = none};
     if (ioctl(m->vm, KVM_X86_SET_MSR_FILTER, &filter) < 0)
         return err_sys(err, "close the counters of the guest's processors (Linux 5.10)");
