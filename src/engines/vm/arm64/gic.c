@@ -174,7 +174,7 @@ int gic_restore(const struct machine *m, struct state_reader *from, struct err *
     if (list(m, &words, err) < 0 || disable_all(m, err) < 0)
         return err_number(err);
     if (!state_get(from, TAG_GIC, values, words.count * sizeof *values))
-        return err_set(err, ERR_PROTOCOL, "the machine's state has no interrupt controller");
+        return err_set(err, ERR_PROTOCOL, "the state of the interrupt controller is malformed");
     for (unsigned i = 0; i < words.count; i++)
         if (set(m, words.at[i].group, words.at[i].attribute, values[i], err) < 0)
             return err_number(err);

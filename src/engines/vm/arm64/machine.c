@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_LINE        2u
-#define PIECE             (2ull << 20) /* what Image, initramfs and tree are aligned to */
-#define IMAGE_MAGIC       0x644d5241u  /* "ARM\x64" */
-#define PSTATE_EL1        0x3c5ull     /* EL1h, interrupts masked */
+#define FIRST_LINE  2u
+#define PIECE       (2ull << 20) /* what Image, initramfs and tree are aligned to */
+#define IMAGE_MAGIC 0x644d5241u  /* "ARM\x64" */
+#define PSTATE_EL1  0x3c5ull     /* EL1h, interrupts masked */
 #define CORE(field)                                                                                \
     (KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE |                                         \
      (offsetof(struct kvm_regs, field) / sizeof(uint32_t)))

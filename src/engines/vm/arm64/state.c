@@ -117,7 +117,8 @@ static int restore_registers(const struct machine *m, unsigned cpu, bool counter
             continue;
         if (!state_get(from, TAG_REGISTER, &r, offsetof(struct saved, value) + width(id)) ||
             r.id != id)
-            return err_set(err, ERR_PROTOCOL, "register %llx is not in the machine's state",
+            return err_set(err, ERR_PROTOCOL,
+                           "the state of processor %u is malformed: register %llx", cpu,
                            (unsigned long long)id);
         if (set_register(m, cpu, &r, err) < 0)
             return err_number(err);
@@ -140,7 +141,7 @@ static int restore_run(const struct machine *m, unsigned cpu, struct state_reade
 {
     struct kvm_mp_state run;
     if (!state_get(from, TAG_RUN, &run, sizeof run))
-        return err_set(err, ERR_PROTOCOL, "the machine's state has no processor %u", cpu);
+        return err_set(err, ERR_PROTOCOL, "the state of processor %u is malformed", cpu);
     if (run.mp_state != KVM_MP_STATE_RUNNABLE && run.mp_state != KVM_MP_STATE_STOPPED)
         return err_set(err, ERR_PROTOCOL, "processor %u neither runs nor is it off", cpu);
     if (ioctl(m->cpus[cpu], KVM_SET_MP_STATE, &run) < 0)
