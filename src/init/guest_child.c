@@ -448,7 +448,7 @@ static int connect_terminal(int pipes[3], struct err *err)
 
 static int start_code(struct err *err)
 {
-    int pipes[3], report[2];
+    int pipes[3] = {-1, -1, -1}, report[2];
     if (pipe2(report, O_CLOEXEC) < 0)
         return err_sys(err, "pipe");
     if ((guest.hello.terminal ? connect_terminal : connect_pipes)(pipes, err) < 0)

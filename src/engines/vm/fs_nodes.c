@@ -82,7 +82,7 @@ static void add_node(struct fs *fs, uint32_t id, struct fs_node *is)
 
 int64_t fs_remember(struct fs *fs, int fd, bool closed)
 {
-    struct fs_node is;
+    struct fs_node is = {.fd = -1};
     int result = identify(fd, &is);
     if (result < 0) {
         close(fd);
@@ -105,7 +105,7 @@ int64_t fs_remember(struct fs *fs, int fd, bool closed)
 
 int fs_node_put(struct fs *fs, uint64_t id, int fd, bool closed, uint64_t known)
 {
-    struct fs_node is;
+    struct fs_node is = {.fd = -1};
     int result =
         id < fs->node_count || id >= fs->nodes_max || known == 0 ? -EINVAL : identify(fd, &is);
     if (result < 0) {

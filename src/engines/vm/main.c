@@ -125,7 +125,7 @@ static int read_arguments(char **argv, struct arguments *a, struct err *err)
 /* What a run is handed by init comes over a socket here: init keeps none of it. */
 static int take_handover(uint64_t *const *fds, size_t count, struct err *err)
 {
-    int got[HANDOVER_MAX];
+    int got[HANDOVER_MAX] = {0};
     char byte;
     const struct iovec part = {&byte, 1};
     struct rights rights = {.fds = got, .room = (unsigned)count};
@@ -261,7 +261,7 @@ static int read_words(int argc, char **argv, struct arguments *a, struct err *er
 int main(int argc, char **argv)
 {
     struct monitor *m = &monitor;
-    struct arguments a;
+    struct arguments a = {0};
     struct err err = ERR_INIT;
     prctl(PR_SET_NAME, "brig-vmm");
     stay_small(m);
