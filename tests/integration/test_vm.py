@@ -175,7 +175,8 @@ def test_virtual_machines(virtual):
 
 CLONES = ("a machine is parked", "control: one that is not sealed is refused", "a state that is cut off is refused",
           "a state of another machine is refused", "a state with another tag is refused", "what is beyond the file is not memory",
-          "clones come up", "programs run in them", "random bytes differ", "uuids differ", "boot ids differ", "ports differ",
+          "clones come up", "first random numbers differ", "control: without renewal they are the same", "programs run in them",
+          "random bytes differ", "uuids differ", "boot ids differ", "ports differ",
           "places of the stack differ", "all processors are there", "the clock is right", "its time stood still",
           "what one writes no other sees", "the parked machine is as it was")
 

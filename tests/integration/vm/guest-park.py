@@ -4,7 +4,6 @@ It plays the part that the launcher and the warden have: makes the files that a 
 and joins programs to the clones. The monitor stands without walls here; what is tried is the machine."""
 import fcntl
 import io
-import mmap
 import os
 import socket
 import struct
@@ -49,7 +48,34 @@ def memfd(name, content=b"", size=0):
     return fd
 
 
-def archive():
+def replaced_x86(init, add, tell, renew, nothing):
+    """Where the one follows soon after the other: the numbers are in the instructions as they are."""
+    at = init.index(struct.pack("<I", renew))
+    before = init.index(struct.pack("<I", add), at - 200, at)
+    return (init[:before] + struct.pack("<I", tell) + init[before + 4 : at] + struct.pack("<I", nothing) + init[at + 4 :])
+
+
+def replaced_arm(init, add, tell, renew, nothing):
+    """The numbers are in halves: "mov" and "movk", of a register of either width."""
+    words = [word for (word,) in struct.iter_unpack("<I", init[: len(init) & ~3])]
+    at = next(n for n, word in enumerate(words) if word & 0x7FFFFFE0 == 0x52800000 | renew << 5)
+    words[at] ^= (renew ^ nothing) << 5
+    for n in range(at - 50, at):
+        if words[n] & 0x7FFFFFE0 == 0x52800000 | (add & 0xFFFF) << 5:
+            words[n] ^= (add & 0xFFFF ^ tell & 0xFFFF) << 5
+        elif words[n] & 0x7FFFFFE0 == 0x72A00000 | (add >> 16) << 5:
+            words[n] ^= (add >> 16 ^ tell >> 16) << 5
+    return struct.pack(f"<{len(words)}I", *words) + init[len(init) & ~3 :]
+
+
+def without_renewal(init):
+    """The same program, but that its two calls by which the kernel takes random numbers, and throws away what it made of old ones, have
+    the numbers of one that tells how many there are and of one that does nothing."""
+    numbers = 0x40085203, 0x80045200, 0x5207, 0x5206
+    return (replaced_x86 if os.uname().machine == "x86_64" else replaced_arm)(init, *numbers)
+
+
+def archive(init):
     """The first file system of the guest, as brig makes it."""
     out = io.BytesIO()
 
@@ -62,7 +88,7 @@ def archive():
     entry("dev", 0o040755)
     entry("dev/null", 0o020666, minor=3)
     entry("modules", 0o040700)
-    entry("init", 0o100700, Path("/usr/bin/brig-init").read_bytes())
+    entry("init", 0o100700, init)
     folder = Path("/lib/modules") / os.uname().release / "kernel"
     for number, name in enumerate(name for name in MODULES if (folder / name).exists()):
         entry(f"modules/{number:02}.ko", 0o100600, (folder / name).read_bytes())
@@ -81,8 +107,8 @@ def monitor(mode, fds, memory=MEMORY, **options):
     return process
 
 
-def park(memory, state):
-    process = monitor("park", [kvm, kernel, initramfs, memory, state], stdout=subprocess.PIPE)
+def park(memory, state, files):
+    process = monitor("park", [kvm, kernel, files, memory, state], stdout=subprocess.PIPE)
     out, err = process.communicate(timeout=LONG)
     print("park:", process.returncode, out, err, file=sys.stderr)
     return process.returncode, out, err
@@ -120,14 +146,41 @@ def run(name, *command):
     return process.stdout.decode().split()
 
 
+def first_numbers(names):
+    """What the first program that runs in each of them gets of the kernel's random numbers."""
+    return [run(name, "/bin/cat", "/proc/sys/kernel/random/uuid", "/proc/sys/kernel/random/boot_id") for name in names]
+
+
+def same_without_renewal():
+    """A kernel throws its old numbers away by itself when its uptime has doubled: that may be just then, and is not in another one."""
+    files = memfd("initramfs", archive(without_renewal(INIT)))
+    for _ in range(4):
+        memory, state = memfd("memory", size=MEMORY), memfd("state")
+        if park(memory, state, files)[0] != 0:
+            return False
+        for fd in (memory, state):
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+        two = [clone(memory, state) for _ in range(2)]
+        first, second = first_numbers([process.stdout.readline().decode().strip() for process in two])
+        for process in two:
+            process.kill()
+            process.wait()
+        for fd in (memory, state):
+            os.close(fd)
+        if len(first) == 2 and first == second:
+            return True
+    return False
+
+
+INIT = Path("/usr/bin/brig-init").read_bytes()
 kvm = os.open("/dev/kvm", os.O_RDWR)
 kernel = os.open(next(Path("/boot").glob("vmlinuz-*")), os.O_RDONLY)
-initramfs = memfd("initramfs", archive())
+initramfs = memfd("initramfs", archive(INIT))
 plan = memfd("plan", struct.pack("<II", 0x31676c70, 0))
 memory, state = memfd("memory", size=MEMORY), memfd("state")
 
 begun = time.monotonic()
-status, out, err = park(memory, state)
+status, out, err = park(memory, state, initramfs)
 parked = time.monotonic()
 said("a machine is parked", lambda: (status, out, err) == (0, b"", b""))
 if status != 0:
@@ -149,15 +202,18 @@ for process, name in zip(clones, names):
     if not name:
         print("clone:", process.wait(LONG), process.stderr.read(), file=sys.stderr)
 said("clones come up", lambda: all(len(name) == 5 for name in names) and len(set(names)) == CLONES)
+first = first_numbers(names)
+said("first random numbers differ", lambda: all(len({words[number] for words in first}) == CLONES for number in (0, 1)))
+said("control: without renewal they are the same", lambda: without_renewal(INIT) != INIT and same_without_renewal())
 seen = [run(name, "/usr/bin/python3", "-c", PROGRAM) for name in names]
 said("programs run in them", lambda: all(len(words) == 8 for words in seen))
 for number, what in enumerate(("random bytes", "uuids", "boot ids", "ports", "places of the stack")):
     said(f"{what} differ", lambda: len({words[number] for words in seen}) == CLONES)
 said("all processors are there", lambda: all(int(words[6]) == PROCESSORS for words in seen))
 said("the clock is right", lambda: all(abs(int(words[7]) - time.time()) < LONG for words in seen))
-first = run(names[0], "/bin/sh", "-c", "echo mine >/dev/shm/mark; cat /dev/shm/mark")
+mine = run(names[0], "/bin/sh", "-c", "echo mine >/dev/shm/mark; cat /dev/shm/mark")
 others = [run(name, "/bin/sh", "-c", "cat /dev/shm/mark; echo none") for name in names[1:]]
-said("what one writes no other sees", lambda: first == ["mine"] and all(words == ["none"] for words in others))
+said("what one writes no other sees", lambda: mine == ["mine"] and all(words == ["none"] for words in others))
 said("the parked machine is as it was", lambda: os.pread(state, 1 << 20, 0) == content)
 
 
