@@ -120,3 +120,9 @@ int guests_choose(struct guest_kernel *ret, struct err *err)
     free(all);
     return result;
 }
+
+int guests_hash(const struct guest_kernel *k, char hash[static SHA256_HEX_SIZE], struct err *err)
+{
+    cleanup_fd int fd = kernel_image_open(k->image, hash, err);
+    return fd < 0 ? err_number(err) : 0;
+}

@@ -43,6 +43,9 @@ int guests_add(const char *image, const char *modules, struct guest_kernel *ret,
 int guests_use(const char *id, struct guest_kernel *ret, struct err *err);
 int guests_remove(const char *id, struct guest_kernel *ret, struct err *err);
 
+/* Of its file, as it is now. */
+int guests_hash(const struct guest_kernel *k, char hash[static SHA256_HEX_SIZE], struct err *err);
+
 /* What a machine boots: the kernel's file, open for reading, and a sealed initramfs. */
 struct guest_files {
     int kernel, initramfs;

@@ -165,6 +165,7 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
         evidence_string(out, "guest_initramfs_sha256", k->machine->initramfs_hash);
         evidence_uint(out, "guest_memory", k->machine->memory);
         evidence_uint(out, "guest_cpus", k->machine->cpus);
+        evidence_bool(out, "guest_cloned", k->machine->cloned);
     }
     if (k->sentry) {
         evidence_string(out, "runsc", k->sentry->path);

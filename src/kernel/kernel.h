@@ -28,6 +28,7 @@
 #include "audit/evidence.h"
 #include "base/err.h"
 #include "kernel/gvisor.h"
+#include "kernel/machine.h"
 #include "kernel/process/broker_connect.h"
 #include "kernel/process/filter.h"
 #include "kernel/subids.h"
@@ -63,16 +64,6 @@ struct kernel_learn {
     struct asked_set *asked; /* NULL: nothing is learned */
     uint64_t unix_used;      /* UNIX sockets that were made */
     uint64_t refused[FIX_COUNT];
-};
-
-/* The machine of the vm tier, for the receipt, and what its monitor is handed. */
-#define KERNEL_HANDED 4
-struct kernel_machine {
-    char release[64], kernel_hash[72], initramfs_hash[72];
-    uint64_t memory;
-    unsigned cpus;
-    unsigned first_tree; /* its descriptors follow those of the file system boundary */
-    bool later;          /* a session: the monitor alone gets them, when init has started it */
 };
 
 struct kernel {

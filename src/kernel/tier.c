@@ -81,6 +81,7 @@ static const struct tier_row rows[TIER_COUNT] = {
                  .machine = true,
                  .terminal = true,
                  .served = true,
+                 .cloned = true,
                  .probe = vm_probe},
 };
 
@@ -97,11 +98,24 @@ bool tier_served(const struct policy *p)
     return all;
 }
 
+static enum tier tier_without_wish(const struct policy *p)
+{
+    return p->tier == TIER_AUTO ? tier_of_level(p->level) : p->tier;
+}
+
 bool tier_cloned(const struct policy *p)
 {
-    bool all = p->wish.count > 0 || p->tier == TIER_AUTO || tier_row(p->tier)->cloned;
+    bool all = p->wish.count > 0 || tier_row(tier_without_wish(p))->cloned;
     for (unsigned i = 0; i < p->wish.count; i++)
         all = all && tier_row(p->wish.tiers[i])->cloned;
+    return all;
+}
+
+bool tier_machine(const struct policy *p)
+{
+    bool all = p->wish.count > 0 || tier_row(tier_without_wish(p))->machine;
+    for (unsigned i = 0; i < p->wish.count; i++)
+        all = all && tier_row(p->wish.tiers[i])->machine;
     return all;
 }
 
@@ -172,7 +186,7 @@ int tier_decide(const struct policy *p, enum tier *ret, struct err *err)
 {
     if (p->wish.count)
         return decide_wish(p, ret, err);
-    *ret = p->tier == TIER_AUTO ? tier_of_level(p->level) : p->tier;
+    *ret = tier_without_wish(p);
     struct tier_answer answer = {0};
     if (*ret != TIER_VM || vm_probe(&answer))
         return 0;

@@ -40,7 +40,7 @@ struct tier_row {
     bool machine;     /* the engine is a monitor, and the code runs on a kernel of its own */
     bool terminal;    /* the code can have one */
     bool served;      /* `brig serve` can have sandboxes of it */
-    bool cloned;      /* a template process can be cloned into one */
+    bool cloned;      /* a template process can be cloned into one; of a machine, it itself is */
     /* Besides what it needs of the kernel: is the engine there, and what it runs on? NULL: nothing
      * else is needed. Fills in why and how where it is not. */
     bool (*probe)(struct tier_answer *ret);
@@ -53,8 +53,10 @@ bool tier_served(const struct policy *p);
 #define TIER_NAMES_SIZE 64
 /* Those of which it has sandboxes, for a message: "container, gvisor". */
 void tier_served_names(char out[static TIER_NAMES_SIZE]);
-/* Whichever tier the policy ends on, a template process can be cloned into its sandboxes. */
+/* Whichever tier the policy ends on, sandboxes of it can be cloned. */
 bool tier_cloned(const struct policy *p);
+/* Whichever tier the policy ends on, its sandboxes are machines. */
+bool tier_machine(const struct policy *p);
 /* Tries it on this host, in children where something has to be made. */
 void tier_probe(enum tier tier, struct tier_answer *ret);
 

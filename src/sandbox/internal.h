@@ -14,6 +14,7 @@
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
 #include "sandbox/notary.h"
+#include "sandbox/parked.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
 #include "wire/interp.h"
@@ -29,6 +30,17 @@
 #define MACHINE_SOCKET 65536
 #define MACHINE_FILES  81920 /* descriptors of a monitor: what the guest knows and has open */
 
+/* What monitors are handed, each of it or some: machine.c. */
+enum machine_hand {
+    HAND_KVM,
+    HAND_KERNEL,
+    HAND_INITRAMFS,
+    HAND_MEMORY,
+    HAND_STATE,
+    HAND_PLAN,
+    HAND_COUNT,
+};
+
 struct sandbox {
     const struct run_request *request;
     struct run_result *result;
@@ -37,6 +49,8 @@ struct sandbox {
     /* Sessions of `brig serve`, see stem.h. */
     const struct stem_files *stem;     /* it is the sandbox of a template process */
     const struct clone_source *source; /* it is to be cloned from one; NULL: started */
+    const struct parked *park;         /* a machine that is to be parked here */
+    const struct parked *parked;       /* a machine that is to be cloned from here */
     struct {
         pid_t pid;            /* of the interpreter; 0: not there yet */
         pid_t inside;         /* as the sandbox counts */
@@ -58,8 +72,10 @@ struct sandbox {
     struct gvisor_build sentry; /* the gvisor tier; sentry.c */
     struct {
         bool on;
+        enum machine_way way;
+        char why_not[128];      /* it has a parked machine and cannot be cloned from it */
         char program[PATH_MAX]; /* the monitor's */
-        int fds[KERNEL_HANDED];
+        int fds[HAND_COUNT];
         struct guest_kernel guest;
         struct kernel_machine facts;
         uint64_t boot_seconds; /* that the guest has to come up */
@@ -270,6 +286,10 @@ void sandbox_machine_done(struct sandbox *s);
  */
 void machine_plan_boot(const struct sandbox *s, struct plan *plan);
 int machine_hand_over(const struct sandbox *s, int sock, struct err *err);
+/* A clone that did not come up: all that a boot in its place needs, with the same plan. */
+int machine_boot_instead(struct sandbox *s, struct err *err);
+/* Of a machine that was parked, for its clones. */
+int machine_facts(const struct sandbox *s, struct parked_facts *ret, struct err *err);
 void machine_plan_connect(const struct sandbox *s, const char *name, int port, struct plan *plan);
 void machine_plan_join(const struct sandbox *s, const struct sentry_program *program,
                        struct plan *plan);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MACHINE_OVERHEAD (32ull << 20)
@@ -30,7 +31,28 @@
 #define BOOT_SECONDS_MAX 3600u
 #define BOOT_VARIABLE    "BRIG_VM_BOOT_SECONDS"
 
-enum { HAND_KVM, HAND_KERNEL, HAND_INITRAMFS, HAND_PLAN };
+/* Of the time to boot. A clone that does not come up in it is booted. */
+#define CLONE_SHARE 4
+
+/* In the order in which engines/vm/main.c takes them. */
+#define HANDED_MOST 5
+static const struct {
+    const char *word; /* of a session's monitor */
+    unsigned count;
+    enum machine_hand what[HANDED_MOST];
+} ways[] = {
+    [MACHINE_BOOT] = {"serve", KERNEL_HANDED, {HAND_KVM, HAND_KERNEL, HAND_INITRAMFS, HAND_PLAN}},
+    [MACHINE_PARK] = {"park", 5, {HAND_KVM, HAND_KERNEL, HAND_INITRAMFS, HAND_MEMORY, HAND_STATE}},
+    [MACHINE_CLONE] = {"clone", 4, {HAND_KVM, HAND_MEMORY, HAND_STATE, HAND_PLAN}},
+};
+
+static unsigned gather(const struct sandbox *s, int fds[static HANDED_MOST])
+{
+    unsigned count = ways[s->machine.way].count;
+    for (unsigned i = 0; i < count; i++)
+        fds[i] = s->machine.fds[ways[s->machine.way].what[i]];
+    return count;
+}
 
 /* What is asked for and cannot be given stops the start. */
 int machine_check_policy(const struct policy *p, struct err *err)
@@ -108,11 +130,12 @@ static void write_arguments(struct sandbox *s)
 {
     bool rules = s->request->policy->network_mode == NETWORK_ALLOWLIST;
     const uint64_t numbers[] = {
-        s->machine.facts.memory,        s->machine.facts.cpus,
-        s->kernel.inside_uid,           rules ? GUEST_NETWORK_RULES : GUEST_NETWORK_NAMES,
-        INIT_FD_TREES + HAND_KVM,       INIT_FD_TREES + HAND_KERNEL,
-        INIT_FD_TREES + HAND_INITRAMFS, INIT_FD_TREES + HAND_PLAN,
-        s->machine.boot_seconds,        s->request->tty};
+        s->machine.facts.memory, s->machine.facts.cpus,
+        s->kernel.inside_uid,    rules ? GUEST_NETWORK_RULES : GUEST_NETWORK_NAMES,
+        INIT_FD_TREES,           INIT_FD_TREES + 1,
+        INIT_FD_TREES + 2,       INIT_FD_TREES + 3,
+        s->machine.boot_seconds, s->request->tty};
+    _Static_assert(KERNEL_HANDED == 4, "as many descriptors follow each other");
     _Static_assert(ARRAY_LEN(numbers) == ARRAY_LEN(s->machine.numbers), "one of each");
     s->machine.argv[0] = (char *)TOOL_PATH;
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
@@ -128,7 +151,7 @@ uint64_t machine_boot_ms(void)
     uint64_t seconds;
     if (read_boot_seconds(&seconds, &err) < 0)
         seconds = BOOT_SECONDS; /* whoever starts one is told */
-    return seconds * 1000;
+    return seconds * 1000 * (CLONE_SHARE + 1) / CLONE_SHARE;
 }
 
 static int find_monitor(struct sandbox *s, struct err *err)
@@ -136,6 +159,41 @@ static int find_monitor(struct sandbox *s, struct err *err)
     if (!s->request->engine)
         return program_beside("brig-vmm", s->machine.program, sizeof s->machine.program, err);
     snprintf(s->machine.program, sizeof s->machine.program, "%s", s->request->engine);
+    return 0;
+}
+
+/* Another build of the monitor, or another file in its place, is another identity. */
+static int identify(const char *program, char ret[static MONITOR_SIZE], struct err *err)
+{
+    struct stat sb;
+    if (stat(program, &sb) < 0)
+        return err_sys(err, "look at %s", program);
+    snprintf(ret, MONITOR_SIZE, "%jx:%jx %jd %jd.%09ld %jd.%09ld", (uintmax_t)sb.st_dev,
+             (uintmax_t)sb.st_ino, (intmax_t)sb.st_size, (intmax_t)sb.st_mtim.tv_sec,
+             sb.st_mtim.tv_nsec, (intmax_t)sb.st_ctim.tv_sec, sb.st_ctim.tv_nsec);
+    return 0;
+}
+
+int machine_facts(const struct sandbox *s, struct parked_facts *ret, struct err *err)
+{
+    *ret = (struct parked_facts){.machine = s->machine.facts, .uid = s->kernel.inside_uid};
+    return identify(s->machine.program, ret->monitor, err);
+}
+
+static int choose_way(struct sandbox *s, struct err *err)
+{
+    struct parked_facts wanted;
+    s->machine.way = s->park ? MACHINE_PARK : MACHINE_BOOT;
+    if (!s->parked)
+        return 0;
+    if (machine_facts(s, &wanted, err) < 0 ||
+        guests_hash(&s->machine.guest, wanted.machine.kernel_hash, err) < 0)
+        return err_number(err);
+    if (!parked_fits(s->parked, &wanted, s->machine.why_not))
+        return 0;
+    s->machine.way = MACHINE_CLONE;
+    s->machine.facts = s->parked->facts.machine;
+    s->machine.facts.cloned = true;
     return 0;
 }
 
@@ -157,20 +215,17 @@ int sandbox_machine_open(struct sandbox *s, struct err *err)
     s->machine.facts.cpus = guest_cpus(p);
     snprintf(s->machine.facts.release, sizeof s->machine.facts.release, "%s",
              s->machine.guest.release);
+    if (choose_way(s, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
     s->kernel.machine = &s->machine.facts;
     write_arguments(s);
     return 0;
 }
 
-int sandbox_machine_prepare(struct sandbox *s, struct err *err)
+static int open_files(struct sandbox *s, struct err *err)
 {
     struct guest_files files;
     size_t len;
-    if (!s->machine.on)
-        return 0;
-    s->machine.fds[HAND_KVM] = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-    if (s->machine.fds[HAND_KVM] < 0)
-        return err_sys(err, "open /dev/kvm");
     const void *init = kernel_init_program(&len);
     int result = guests_open(&s->machine.guest, init, len, &files, err);
     s->machine.fds[HAND_KERNEL] = files.kernel;
@@ -181,17 +236,52 @@ int sandbox_machine_prepare(struct sandbox *s, struct err *err)
              files.kernel_hash);
     snprintf(s->machine.facts.initramfs_hash, sizeof s->machine.facts.initramfs_hash, "%s",
              files.initramfs_hash);
+    return 0;
+}
+
+static int take_parked(struct sandbox *s, const struct parked *p, struct err *err)
+{
+    s->machine.fds[HAND_MEMORY] = fcntl(p->memory, F_DUPFD_CLOEXEC, 3);
+    s->machine.fds[HAND_STATE] = fcntl(p->state, F_DUPFD_CLOEXEC, 3);
+    if (s->machine.fds[HAND_MEMORY] < 0 || s->machine.fds[HAND_STATE] < 0)
+        return err_sys(err, "take over the files of a parked machine");
+    return 0;
+}
+
+int sandbox_machine_prepare(struct sandbox *s, struct err *err)
+{
+    enum machine_way way = s->machine.way;
+    if (!s->machine.on)
+        return 0;
+    s->machine.fds[HAND_KVM] = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+    if (s->machine.fds[HAND_KVM] < 0)
+        return err_sys(err, "open /dev/kvm");
+    if ((way != MACHINE_CLONE && open_files(s, err) < 0) ||
+        (way == MACHINE_CLONE && take_parked(s, s->parked, err) < 0) ||
+        (way == MACHINE_PARK && (take_parked(s, s->park, err) < 0 ||
+                                 parked_size(s->park, s->machine.facts.memory, err) < 0)))
+        return err_number(err);
     s->machine.fds[HAND_PLAN] = memfd_empty("brig-guest-plan", false, err);
     return s->machine.fds[HAND_PLAN] < 0 ? err_number(err) : 0;
 }
 
+int machine_boot_instead(struct sandbox *s, struct err *err)
+{
+    sandbox_machine_done(s);
+    s->machine.way = MACHINE_BOOT;
+    s->machine.facts.cloned = false;
+    return sandbox_machine_prepare(s, err) < 0 ? err_number(err) : sandbox_machine_write(s, err);
+}
+
 unsigned sandbox_machine_hand(struct sandbox *s, int *fds)
 {
+    int handed[HANDED_MOST];
     if (!s->machine.on || s->session)
         return 0;
     s->machine.facts.first_tree = s->filesystem.tree_count;
-    memcpy(fds, s->machine.fds, sizeof s->machine.fds);
-    return KERNEL_HANDED;
+    unsigned count = gather(s, handed);
+    memcpy(fds, handed, count * sizeof *fds);
+    return count;
 }
 
 int sandbox_machine_write(struct sandbox *s, struct err *err)
@@ -230,24 +320,32 @@ static void give_number(struct plan *plan, uint64_t value)
     plan_str(plan, OP_ARG, text, NULL, 0);
 }
 
+static uint64_t patience(const struct sandbox *s)
+{
+    uint64_t seconds = s->machine.boot_seconds;
+    return s->machine.way == MACHINE_CLONE ? (seconds + CLONE_SHARE - 1) / CLONE_SHARE : seconds;
+}
+
 /* As engines/vm/main.c reads them. Rules may come later: the monitor can carry what they allow, and
  * until then meets sockets that do not listen. */
 void machine_plan_boot(const struct sandbox *s, struct plan *plan)
 {
     plan_str(plan, OP_ARG, TOOL_PATH, NULL, 0);
-    plan_str(plan, OP_ARG, "serve", NULL, 0);
+    plan_str(plan, OP_ARG, ways[s->machine.way].word, NULL, 0);
     give_number(plan, s->machine.facts.memory);
     give_number(plan, s->machine.facts.cpus);
     give_number(plan, s->kernel.inside_uid);
     give_number(plan, GUEST_NETWORK_RULES);
-    give_number(plan, s->machine.boot_seconds);
+    give_number(plan, patience(s));
 }
 
 int machine_hand_over(const struct sandbox *s, int sock, struct err *err)
 {
     char byte = 0;
     const struct iovec part = {&byte, 1};
-    ssize_t n = rights_send(sock, &part, 1, s->machine.fds, KERNEL_HANDED, MSG_DONTWAIT);
+    int handed[HANDED_MOST];
+    unsigned count = gather(s, handed);
+    ssize_t n = rights_send(sock, &part, 1, handed, count, MSG_DONTWAIT);
     errno = n < 0 ? (int)-n : 0;
     return n < 0 ? err_sys(err, "hand the monitor what it needs") : 0;
 }

@@ -203,23 +203,34 @@ struct launch {
     struct warden_order order;
 };
 
-static void become_warden(const struct launch *what, int sock, struct clone_source *source)
+/* What it is cloned from keeps its descriptors, at other numbers. */
+static void become_warden(const struct launch *what, int sock, struct stem_source *source)
 {
-    const int keep[] = {sock, source ? source->door : -1, source ? source->image : -1};
-    leave_launcher(keep, source ? 3 : 1);
-    if (source) {
-        source->door = 4;
-        source->image = 5;
+    int keep[4] = {sock}, *moved[3], count = 0;
+    if (source && source->machine) {
+        moved[count++] = &source->parked.memory;
+        moved[count++] = &source->parked.state;
+        moved[count++] = &source->door;
+    } else if (source) {
+        moved[count++] = &source->process.door;
+        moved[count++] = &source->process.image;
     }
+    for (int i = 0; i < count; i++)
+        keep[1 + i] = *moved[i];
+    leave_launcher(keep, 1 + count);
+    for (int i = 0; i < count; i++)
+        *moved[i] = 4 + i;
     _exit(warden_main(3, what->template, what->id, source, &what->order));
 }
 
-static void become_stem(void *ctx, int sock, int door, const struct template *t, uid_t lease)
+static void become_stem(void *ctx, int sock, int door, const struct template *t, uid_t lease,
+                        const struct parked *park)
 {
-    const int keep[] = {sock, door};
+    const int keep[] = {sock, door, park ? park->memory : -1, park ? park->state : -1};
+    const struct parked here = {.memory = 5, .state = 6};
     (void)ctx;
-    leave_launcher(keep, 2);
-    _exit(stem_main(3, 4, t, lease));
+    leave_launcher(keep, park ? 4 : 2);
+    _exit(stem_main(3, 4, t, lease, park ? &here : NULL));
 }
 
 static void say_of_stem(void *ctx, const char *text)
@@ -228,7 +239,13 @@ static void say_of_stem(void *ctx, const char *text)
 }
 
 /* A clone has its view of files and the template's policy already: a sandbox with a project, with a
- * policy of its own or with headers is started instead. */
+ * policy of its own or with headers is started instead. A machine hears of its rules as a clone. */
+static bool may_clone(const struct launch *what)
+{
+    const struct warden_order *o = &what->order;
+    return !o->project && !o->policy && (!o->headers || stem_parks(what->template));
+}
+
 static int launch(struct launcher *l, const struct launch *what, int *ret_sock, struct err *err)
 {
     int pair[2];
@@ -237,9 +254,9 @@ static int launch(struct launcher *l, const struct launch *what, int *ret_sock, 
         return err_set(err, ERR_LIMIT, "more than %d sandboxes", WARDENS_MAX / 2);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "socket for a warden");
-    struct clone_source source;
+    struct stem_source source;
     struct stem *stem = NULL;
-    if (!what->order.project && !what->order.policy && !what->order.headers)
+    if (may_clone(what))
         stem = stems_take(&l->stems, what->template, what->pooled, &source);
     pid_t pid = fork();
     if (pid == 0)

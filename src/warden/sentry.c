@@ -49,33 +49,52 @@ static const char *name_of(const struct warden *w)
 
 /* ---- its end ---- */
 
-static void take_complaint(struct warden_sentry *y)
+static void close_io(struct warden *w, struct loop_io *io)
 {
-    char piece[1024];
-    /* One piece, of which more is there than is shown: who writes without an end must not keep the
-     * warden from its limits. */
-    ssize_t n = y->errors.fd < 0 ? -1 : read(y->errors.fd, piece, sizeof piece);
-    for (ssize_t i = 0; i < n && y->complaint_len + 1 < sizeof y->complaint; i++)
-        y->complaint[y->complaint_len++] =
-            piece[i] == '\n' || (piece[i] >= ' ' && piece[i] <= '~') ? piece[i] : '?';
-    y->complaint[y->complaint_len] = '\0';
-    y->complaint[strcspn(y->complaint, "\n")] = '\0'; /* the first line says it */
+    loop_forget(w->loop, io);
+    if (io->fd >= 0)
+        close(fd_steal(&io->fd));
 }
 
-static const char *complaint(const struct warden_sentry *y)
+/* A parked machine could not be cloned. The monitor is dead, and nothing of anybody's has run in
+ * its guest: another one is started in the same sandbox. */
+static void boot_instead(struct warden *w, const char *why)
 {
-    static const char *const own[] = {"brig-gvisor: ", "brig-vmm: ", "brig: "};
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (strncmp(y->complaint, own[i], strlen(own[i])) == 0)
-            return y->complaint + strlen(own[i]);
-    return y->complaint;
+    struct warden_sentry *y = &w->sentry;
+    struct err said = ERR_INIT;
+    err_set(&said, ERR_SYSTEM, "it did not come up: %s", why);
+    warden_cold(w, &said);
+    close_io(w, &y->said);
+    close_io(w, &y->errors);
+    *y = (struct warden_sentry){.said.fd = -1, .errors.fd = -1, .late = y->late};
+    if (machine_boot_instead(w->s, &y->err) < 0 || sentry_boot(w, &y->err) < 0)
+        warden_end(w, "it could not be provisioned");
+}
+
+/* It takes no word: its end is told in a moment. */
+static void kill_monitor(struct warden *w)
+{
+    struct ctl_msg kill = {.type = CTL_SIGNAL, .pid = -w->sentry.pid, .value = SIGKILL};
+    loop_timer_set(w->loop, &w->sentry.late, BOOT_MS);
+    if (message_ask(w->s->ctl_fd, &kill, NULL, 0) < 0)
+        warden_end(w, "the sandbox's first process does not listen");
 }
 
 static void not_booted(struct warden *w, const char *why)
 {
     struct warden_sentry *y = &w->sentry;
-    take_complaint(y);
-    const char *said = complaint(y);
+    complaint_take(&y->complaint, y->errors.fd);
+    const char *said = complaint_text(&y->complaint);
+    bool clone = w->s->machine.way == MACHINE_CLONE;
+    if (clone && y->dead) {
+        boot_instead(w, y->killed ? y->killed : said[0] ? said : why);
+        return;
+    }
+    if (clone && y->pid > 0 && !y->killed) {
+        y->killed = why;
+        kill_monitor(w);
+        return;
+    }
     err_set(&y->err, ERR_SYSTEM, "%s did not start: %.300s", name_of(w), said[0] ? said : why);
     err_at(&y->err, BOUNDARY_KERNEL);
     err_hint(&y->err,
@@ -90,27 +109,21 @@ static void ended(struct warden *w)
 {
     struct warden_sentry *y = &w->sentry;
     y->pid = 0;
+    y->dead = true;
     if (!y->up) {
         not_booted(w, "it ended before it had booted");
         return;
     }
-    take_complaint(y);
+    complaint_take(&y->complaint, y->errors.fd);
     y->gone = true;
     watch_now(w);
-    char why[sizeof y->complaint + 48];
-    const char *said = complaint(y);
+    char why[sizeof y->complaint.text + 48];
+    const char *said = complaint_text(&y->complaint);
     snprintf(why, sizeof why, "%s ended%s%s", name_of(w), said[0] ? ": " : "", said);
     warden_end(w, why);
 }
 
 /* ---- its start ---- */
-
-static void close_io(struct warden *w, struct loop_io *io)
-{
-    loop_forget(w->loop, io);
-    if (io->fd >= 0)
-        close(fd_steal(&io->fd));
-}
 
 static bool is_name(const char *text, size_t len)
 {
@@ -128,7 +141,7 @@ static void on_said(struct loop_io *io, uint32_t events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     close_io(w, io);
-    if (n <= 0)
+    if (n <= 0 || w->sentry.killed)
         return; /* its end is told in a moment, and why */
     if (!is_name(line, (size_t)n)) {
         not_booted(w, "it said nonsense");
@@ -149,7 +162,7 @@ static void on_said(struct loop_io *io, uint32_t events)
 static void on_complaint(struct loop_io *io, uint32_t events)
 {
     struct warden *w = container_of(io, struct warden, sentry.errors);
-    take_complaint(&w->sentry);
+    complaint_take(&w->sentry.complaint, io->fd);
     if (events & (EPOLLHUP | EPOLLERR))
         close_io(w, io);
 }
@@ -213,6 +226,15 @@ static int make_ends(struct warden *w, int fds[static SPAWN_FDS], struct err *er
     return make_handover(w, &fds[SPAWN_REQUESTS], err);
 }
 
+/* A clone leaves time for a boot in its place. */
+static uint64_t late_ms(const struct warden *w)
+{
+    if (!is_machine(w))
+        return BOOT_MS;
+    bool clone = w->s->machine.way == MACHINE_CLONE;
+    return clone ? machine_boot_ms() / 2 : BOOT_MS + machine_boot_ms();
+}
+
 int sentry_boot(struct warden *w, struct err *err)
 {
     int fds[SPAWN_FDS] = {-1, -1, -1, -1, -1, -1, -1};
@@ -231,7 +253,7 @@ int sentry_boot(struct warden *w, struct err *err)
         if (fds[i] >= 0)
             close(fds[i]);
     y->late.fn = on_late;
-    loop_timer_set(w->loop, &y->late, BOOT_MS + (is_machine(w) ? machine_boot_ms() : 0));
+    loop_timer_set(w->loop, &y->late, late_ms(w));
     return r < 0 ? err_number(err) : 0;
 }
 
@@ -241,9 +263,10 @@ bool sentry_hear(struct warden *w, const struct ctl_msg *msg)
     if (!y->request)
         return false;
     if (msg->type == CTL_ANSWER && msg->request == y->request) {
-        if (msg->err.code != ERR_NONE)
+        if (msg->err.code != ERR_NONE) {
+            y->dead = true;
             not_booted(w, msg->err.message);
-        else if (!y->pid && msg->pid > 1)
+        } else if (!y->pid && msg->pid > 1)
             y->pid = msg->pid;
         return true;
     }

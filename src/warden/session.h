@@ -19,6 +19,7 @@
 #include "os/loop.h"
 #include "plan/join.h"
 #include "sandbox/internal.h"
+#include "warden/complaint.h"
 #include "warden/template.h"
 #include "wire/wire.h"
 
@@ -69,14 +70,15 @@ struct review_work {
 
 /* The gvisor tier; sentry.c. */
 struct warden_sentry {
-    uint32_t request; /* by which init was asked for it; 0: it was not */
-    pid_t pid;        /* of brig-gvisor, as the sandbox counts; 0: not there yet, or gone */
-    bool up, gone;    /* it can start programs; it was up, and has ended */
+    uint32_t request;   /* by which init was asked for it; 0: it was not */
+    pid_t pid;          /* of brig-gvisor, as the sandbox counts; 0: not there yet, or gone */
+    bool up, gone;      /* it can start programs; it was up, and has ended */
+    bool dead;          /* it has ended, or could not be started */
+    const char *killed; /* why it was: a clone that did not come up; or NULL */
     char name[JOIN_NAME_LEN + 1]; /* of its control socket */
     struct loop_io said, errors;
     struct loop_timer late;
-    char complaint[256];
-    size_t complaint_len;
+    struct complaint complaint;
     struct err err; /* why it did not start */
     size_t most;    /* processes of the front's that were there at one time */
 };
@@ -95,6 +97,7 @@ struct warden {
     struct carrier *carriers;
     unsigned carrier_count;
     struct warden_sentry sentry;
+    int door; /* to the launcher: it hears there why a parked machine could not be cloned; or -1 */
     struct ask *asks;
     unsigned ask_count;
     uint32_t last_request;
@@ -148,6 +151,8 @@ void warden_claimed(struct warden *w, uint32_t request);
 void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int *fds,
                   unsigned count);
 void warden_event(struct warden *w, const char *text, size_t len);
+/* It could not be cloned, and is started: for the record. */
+void warden_cold(struct warden *w, const struct err *why);
 void warden_stats(struct warden *w, uint32_t request, const char *text, size_t len);
 /* oom: it was killed because the sandbox ran out of memory. */
 void warden_exited(struct warden *w, pid_t pid, int status, bool oom);

@@ -6,6 +6,7 @@
 #include "base/container.h"
 #include "base/json.h"
 #include "kernel/kernel.h"
+#include "os/fd.h"
 #include "warden/stem.h"
 
 #include <errno.h>
@@ -32,6 +33,9 @@ struct stem {
     pid_t pid;           /* of its warden; 0: gone */
     struct loop_io link; /* to the warden */
     struct loop_io door; /* to the stem itself; -1: not for use any more */
+    bool machine;
+    int far; /* a machine's: the door's other end, for those who make clones */
+    struct parked parked;
     uid_t lease;
     uint64_t since_ms;
     uint64_t
@@ -43,6 +47,11 @@ struct stem {
 void stems_init(struct stems *s, struct loop *loop)
 {
     *s = (struct stems){.loop = loop, .image = -1};
+}
+
+static const char *name_of(const struct stem *m)
+{
+    return m->machine ? "parked machine" : "template process";
 }
 
 static void say(const struct stems *s, const char *name, const char *what)
@@ -95,13 +104,12 @@ static void let_go(struct stem *m)
 {
     if (m->users == 0 && m->door.fd < 0)
         close_io(m, &m->link); /* its warden ends */
-    if (m->users > 0 || m->pid > 0)
+    if (m->users > 0 || m->pid > 0 || m->door.fd >= 0)
         return;
     struct stems *s = m->set;
     for (unsigned i = 0; i < s->count; i++)
         if (s->items[i] == m)
             s->items[i] = s->items[--s->count];
-    close_io(m, &m->door);
     close_io(m, &m->link);
     free(m);
 }
@@ -110,6 +118,9 @@ static void let_go(struct stem *m)
 static void retire(struct stem *m)
 {
     close_io(m, &m->door);
+    parked_close(&m->parked); /* clones have it for themselves */
+    if (m->far >= 0)
+        close(fd_steal(&m->far));
     let_go(m);
 }
 
@@ -120,20 +131,43 @@ void stems_drop(struct stems *s, struct stem *stem)
     let_go(stem);
 }
 
+static void on_door(struct loop_io *io, uint32_t events);
+static void on_link(struct loop_io *io, uint32_t events);
+
+/* What it said last may not have been heard before its end was. */
+static void hear_last_words(struct stem *m)
+{
+    if (m->link.fd >= 0)
+        on_link(&m->link, 0);
+    if (m->machine && m->door.fd >= 0 && !m->ready)
+        on_door(&m->door, 0);
+}
+
+static void lose_warden(struct stem *m, int status)
+{
+    char text[100];
+    hear_last_words(m);
+    m->pid = 0;
+    if (m->machine && m->ready && m->door.fd >= 0) { /* it needs none any more */
+        close_io(m, &m->link);
+        return;
+    }
+    if (m->door.fd >= 0)
+        failed(m);
+    if (m->door.fd >= 0 && status != 0) {
+        snprintf(text, sizeof text, "its %s could not be kept; sandboxes start cold", name_of(m));
+        say(m->set, m->name, text);
+    }
+    retire(m);
+}
+
 bool stems_child(struct stems *s, pid_t pid, int status)
 {
-    for (unsigned i = 0; i < s->count; i++) {
-        struct stem *m = s->items[i];
-        if (m->pid != pid)
-            continue;
-        if (m->door.fd >= 0)
-            failed(m);
-        if (m->door.fd >= 0 && status != 0)
-            say(s, m->name, "its template process could not be kept; sandboxes start cold");
-        m->pid = 0;
-        retire(m);
-        return true;
-    }
+    for (unsigned i = 0; i < s->count; i++)
+        if (s->items[i]->pid == pid) {
+            lose_warden(s->items[i], status);
+            return true;
+        }
     return false;
 }
 
@@ -167,16 +201,30 @@ void stems_done(struct stems *s)
 
 /* ---- what they say ---- */
 
-static void take_word(struct stem *m, const char *text, size_t len)
+static void is_ready(struct stem *m)
+{
+    m->ready = true;
+    m->set->past[past_of(m->set, m->name)].failures = 0;
+}
+
+static void is_of_no_use(struct stem *m, const char *why)
+{
+    if (why)
+        say(m->set, m->name, why);
+    failed(m);
+    retire(m);
+}
+
+/* What the interpreter says; a process of brig's, but it is parsed as what comes from anybody. */
+static void hear_process(struct stem *m, const char *text, size_t len)
 {
     struct json *root = NULL;
     if (json_parse(text, len, &json_default_limits, &root, NULL) < 0)
         return;
     const struct json *ready = json_get(root, "ready"), *missing = json_get(root, "missing");
     const char *error = json_text(root, "error");
-    m->ready = ready && json_type(ready) == JSON_BOOL && json_bool(ready);
-    if (m->ready) {
-        m->set->past[past_of(m->set, m->name)].failures = 0;
+    if (ready && json_type(ready) == JSON_BOOL && json_bool(ready)) {
+        is_ready(m);
         if (missing && json_type(missing) == JSON_ARRAY && json_count(missing) > 0 &&
             json_string(json_at(missing, 0))) {
             char what[200];
@@ -185,11 +233,29 @@ static void take_word(struct stem *m, const char *text, size_t len)
             say(m->set, m->name, what);
         }
     } else {
-        say(m->set, m->name, error ? error : "its template process is not ready");
-        failed(m);
-        retire(m);
+        is_of_no_use(m, error ? error : "its template process is not ready");
     }
     json_free(root);
+}
+
+/* What its warden says, which is a fork of ours. VM-31 */
+static void hear_machine(struct stem *m, const char *text, size_t len)
+{
+    if (len != sizeof m->parked.facts || !parked_sealed(&m->parked)) {
+        is_of_no_use(m, "its machine was parked, but can still be changed: it is not used");
+        return;
+    }
+    memcpy(&m->parked.facts, text, len);
+    is_ready(m);
+}
+
+/* A warden that wanted to make a clone, a fork of ours as well. */
+static void hear_failure(struct stem *m, char *text, size_t len)
+{
+    char what[300];
+    text[len < SAID_MAX ? len : SAID_MAX - 1] = '\0';
+    snprintf(what, sizeof what, "its parked machine is given up: %.200s", text);
+    is_of_no_use(m, what);
 }
 
 static void on_door(struct loop_io *io, uint32_t events)
@@ -200,12 +266,12 @@ static void on_door(struct loop_io *io, uint32_t events)
     ssize_t n = recv(io->fd, text, sizeof text, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n > 0 && !m->ready) {
-        take_word(m, text, (size_t)n);
-        return;
-    }
-    failed(m);
-    retire(m);
+    if (n > 0 && !m->ready)
+        (m->machine ? hear_machine : hear_process)(m, text, (size_t)n);
+    else if (n > 0 && m->machine)
+        hear_failure(m, text, (size_t)n);
+    else
+        is_of_no_use(m, NULL);
 }
 
 static void on_link(struct loop_io *io, uint32_t events)
@@ -218,9 +284,7 @@ static void on_link(struct loop_io *io, uint32_t events)
         return;
     if (n > 0) {
         text[n] = '\0';
-        say(m->set, m->name, text);
-        failed(m);
-        retire(m);
+        is_of_no_use(m, text);
         return;
     }
     loop_forget(m->set->loop, io); /* the child's end is heard of soon */
@@ -247,13 +311,27 @@ static bool fork_warden(struct stem *m, const struct template *t)
     }
     m->pid = fork();
     if (m->pid == 0) {
-        m->set->become(m->set->ctx, link[1], door[1], t, m->lease);
+        m->set->become(m->set->ctx, link[1], door[1], t, m->lease, m->machine ? &m->parked : NULL);
         _exit(125);
     }
     close(link[1]);
-    close(door[1]);
+    if (m->machine)
+        m->far = door[1];
+    else
+        close(door[1]);
     return watch(m, &m->link, link[0], on_link) && watch(m, &m->door, door[0], on_door) &&
            m->pid > 0;
+}
+
+/* What it needs of the launcher. */
+static int make(struct stem *m, struct err *err)
+{
+    if (m->machine)
+        return parked_make(&m->parked, err);
+    m->lease = geteuid() == 0 ? kernel_lease() : 0;
+    if (m->set->image < 0)
+        m->set->image = kernel_image(err);
+    return m->set->image < 0 ? err_number(err) : 0;
 }
 
 static struct stem *start(struct stems *s, const struct template *t)
@@ -265,11 +343,13 @@ static struct stem *start(struct stems *s, const struct template *t)
     *m = (struct stem){.set = s,
                        .link = {.fd = -1},
                        .door = {.fd = -1},
-                       .since_ms = loop_now_ms(s->loop),
-                       .lease = geteuid() == 0 ? kernel_lease() : 0};
+                       .far = -1,
+                       .machine = stem_parks(t),
+                       .parked = PARKED_NONE,
+                       .since_ms = loop_now_ms(s->loop)};
     snprintf(m->name, sizeof m->name, "%s", t->name);
     s->items[s->count++] = m;
-    if ((s->image < 0 && (s->image = kernel_image(&err)) < 0) || !fork_warden(m, t)) {
+    if (make(m, &err) < 0 || !fork_warden(m, t)) {
         failed(m);
         m->pid = m->pid > 0 ? m->pid : 0;
         retire(m);
@@ -284,7 +364,7 @@ static bool is_fresh(const struct stem *m)
 {
     uint64_t age = loop_now_ms(m->set->loop) - m->since_ms;
     if (!m->ready)
-        return age < START_MS;
+        return age < START_MS + (m->machine ? run_boot_ms(TIER_VM) : 0);
     return age < STEMS_AGE_MS && m->clones < STEMS_CLONES_MAX;
 }
 
@@ -347,19 +427,24 @@ static struct stem *choose(struct stems *s, const struct template *t)
 }
 
 struct stem *stems_take(struct stems *s, const struct template *t, bool patient,
-                        struct clone_source *ret)
+                        struct stem_source *ret)
 {
     char why[STEM_WHY_SIZE];
     if (!stem_possible(t, why))
         return NULL;
     struct stem *m = choose(s, t);
-    if (!m || (!m->ready && !patient))
+    if (!m || (!m->ready && (!patient || m->machine)))
         return NULL;
     m->users++;
     m->clones++;
-    *ret = (struct clone_source){.door = m->door.fd,
-                                 .image = s->image,
-                                 .lease = m->lease,
-                                 .patience_ms = m->ready ? PATIENCE_MS : LOADING_MS};
+    *ret = (struct stem_source){
+        .machine = m->machine,
+        .process = {.door = m->door.fd,
+                    .image = s->image,
+                    .lease = m->lease,
+                    .patience_ms = m->ready ? PATIENCE_MS : LOADING_MS},
+        .parked = m->parked,
+        .door = m->far,
+    };
     return m;
 }

@@ -127,7 +127,8 @@ void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int 
     jw_kv_int(&j, "init", w->s->init_pid);
     jw_kv_string(&j, "interpreter", pid > 0 ? w->template->interpreter : NULL);
     jw_kv_string(&j, "interpreter_error", why ? why->message : NULL);
-    jw_kv_string(&j, "start", w->s->source ? "clone" : "cold");
+    bool cloned = w->s->source || w->s->machine.way == MACHINE_CLONE;
+    jw_kv_string(&j, "start", cloned ? "clone" : "cold");
     jw_kv_bool(&j, "pumped", w->s->pumped);
     write_policy(w, &j);
     jw_key(&j, "boundaries");
@@ -428,6 +429,10 @@ void warden_settled(struct warden *w)
 
 static int serve(struct warden *w, struct err *err)
 {
+    const char *why_not = w->s->machine.why_not;
+    struct err booted = ERR_INIT;
+    if (why_not[0] && err_set(&booted, ERR_UNSUPPORTED, "%s", why_not) < 0)
+        warden_cold(w, &booted);
     watch_all(w);
     warden_watch(w, &w->front, w->front.fd, on_front);
     if (!sentry_wanted(w))
@@ -481,12 +486,13 @@ static void warden_free(struct warden *w)
 }
 
 static bool make_sandbox(struct warden *w, const char *id, const struct run_request *request,
-                         struct run_result *result, const struct clone_source *source)
+                         struct run_result *result, const struct stem_source *source)
 {
     if (!(w->s = sandbox_new(request, result)))
         return false;
     w->s->session = true;
-    w->s->source = source;
+    w->s->source = source && !source->machine ? &source->process : NULL;
+    w->s->parked = source && source->machine ? &source->parked : NULL;
     snprintf(w->s->id, sizeof w->s->id, "brig-%s", id);
     snprintf(result->sandbox_id, sizeof result->sandbox_id, "%s", w->s->id);
     return true;
@@ -521,12 +527,16 @@ static void note(struct warden *w, const char *boundary, const char *kind, const
     warden_event(w, buf_text(&text), text.len);
 }
 
-/* What cannot be cloned is started; the template process may be gone, or busy beyond patience. */
-static void note_cold(struct warden *w, const struct err *err)
+/* What cannot be cloned is started; the template process may be gone, or busy beyond patience, the
+ * parked machine may be another one's. Of a machine the launcher hears: it can see nothing itself.
+ */
+void warden_cold(struct warden *w, const struct err *why)
 {
-    struct err said = *err;
+    struct err said = *why;
     said.hint[0] = '\0';
     note(w, "kernel", "cold start", "it could not be cloned from its template", &said);
+    if (w->door >= 0)
+        send(w->door, said.message, strlen(said.message), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* Tell the operator: nobody else can remove it. */
@@ -557,12 +567,12 @@ static void finish(struct warden *w, int outcome, struct err *err)
     tell_end(w);
 }
 
-static void close_source(const struct clone_source *source)
+static void close_source(const struct stem_source *source)
 {
     if (!source)
         return;
-    close(source->door);
-    close(source->image);
+    close(source->machine ? source->parked.memory : source->process.door);
+    close(source->machine ? source->parked.state : source->process.image);
 }
 
 static int read_order(const struct warden_order *o, struct template *t, struct run_values *values,
@@ -576,7 +586,7 @@ static int read_order(const struct warden_order *o, struct template *t, struct r
     return r;
 }
 
-int warden_main(int sock, struct template *t, const char *id, const struct clone_source *source,
+int warden_main(int sock, struct template *t, const char *id, const struct stem_source *source,
                 const struct warden_order *order)
 {
     struct err err = ERR_INIT;
@@ -604,12 +614,13 @@ int warden_main(int sock, struct template *t, const char *id, const struct clone
     struct warden *w = warden_new(sock, t);
     if (!w || !make_sandbox(w, id, &request, &result, source))
         return 125;
+    w->door = source && source->machine ? source->door : -1;
     w->tightened = order->policy != NULL;
     if (outcome == 0)
         outcome = provision(w, &err);
     close_source(source);
-    if (outcome < 0 && source) {
-        note_cold(w, &err);
+    if (outcome < 0 && w->s->source) {
+        warden_cold(w, &err);
         sandbox_finish(w->s, outcome, &err);
         sandbox_free(w->s);
         environment_done(&w->env);

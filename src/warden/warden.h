@@ -1,7 +1,7 @@
 /* One process per sandbox of `brig serve`: provisions it, and serves it until the end. */
 #pragma once
 
-#include "sandbox/clone.h"
+#include "warden/stems.h"
 #include "warden/template.h"
 
 /* What a request wants otherwise than its template has it; a sandbox with any of it is started, not
@@ -18,5 +18,5 @@ struct warden_order {
 /* `sock`: to the front, taken. `id`: 20 letters and digits. `source`: where to clone it from, NULL
  * to start it; its descriptors are closed. `t` is this process's copy, and is changed. Returns the
  * exit status. */
-int warden_main(int sock, struct template *t, const char *id, const struct clone_source *source,
+int warden_main(int sock, struct template *t, const char *id, const struct stem_source *source,
                 const struct warden_order *order);

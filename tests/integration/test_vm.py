@@ -21,6 +21,7 @@ MACHINES = {
     "other": ["brig", "verify"],
     "systemd": ["systemd"],
     "virtual": ["machines"],
+    "clones": ["clones"],
 }
 # Only for an emulator that stands still: one that works without an end is stopped by its CPU time (run-vm).
 WALL_SECONDS = 3000
@@ -71,6 +72,11 @@ def own(machines):
 @pytest.fixture(scope="module")
 def virtual(machines):
     return machines("virtual")
+
+
+@pytest.fixture(scope="module")
+def clones(machines):
+    return machines("clones")
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +194,21 @@ def test_clones(virtual):
             assert f"ok user: clones, {processors}: {what}" in virtual
     if FULL:
         assert "ok user: clones, 2: a program runs on the second processor" in virtual
+
+
+def test_serve_clones(clones):
+    """The sandboxes of a template of machines are clones of one that was parked, each one of its own."""
+    for what in ("control: the first one is booted", "a machine is parked", "it is sealed", "the next one is a clone", "a command's output and status",
+                 "its walls", "much in and out", "a signal", "files, as they are now", "a cell", "and the next one", "a terminal",
+                 "rules and a secret", "a port", "paused, it stands still", "and goes on", "a clone sees nothing of what others wrote",
+                 "control: the first one sees what it wrote", "clones differ: random bytes", "clones differ: uuid", "clones differ: boot id",
+                 "clones differ: Python's generator", "clones differ: stack", "clones differ: port", "what is parked has not changed",
+                 "a killed monitor is the end of one clone", "the receipt says that it was cloned", "one that does not come up is booted",
+                 "the log says so", "another machine is parked", "one of another kernel is booted", "and a machine of that kernel is parked",
+                 "its sandboxes are clones again", "and then with clones", "its warden is killed: nothing is left",
+                 "its monitor is killed: nothing is left", "its monitor is killed: sandboxes go on", "the log says that it was killed",
+                 "the launcher is killed: nothing is left"):
+        assert f"ok user: clones: {what}" in clones
 
 
 @pytest.mark.skipif(platform.machine() == "x86_64" or not FULL,

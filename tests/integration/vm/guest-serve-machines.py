@@ -1,25 +1,11 @@
 """Sandboxes of `brig serve` that are virtual machines: guest-serve-machines.py; prints "yes WHAT" or "no WHAT".
 
 One machine for nearly all of it: a boot is dear here."""
-import fcntl
-import hashlib
-import json
-import os
-import pty
-import select
-import signal
-import struct
-import subprocess
 import sys
-import tempfile
-import termios
-import time
-import urllib.error
-import urllib.request
-from pathlib import Path
 
-STATE = Path(tempfile.mkdtemp(prefix="serve-machines."))
-LONG = 900  # by the host's clock, which may be a busy one
+import guest_serve as serve
+from guest_serve import LOG, brig, monitors, run, said
+
 TEMPLATE = """description: a machine
 pool: {min: 0, max: 0}
 policy:
@@ -29,191 +15,17 @@ policy:
   credentials: {secrets: ["API_KEY=env:API_KEY@https://api.test:8443"]}
 """
 SMALL = "description: too small\npool: {min: 0, max: 0}\npolicy: {kernel: {tier: vm}, lifecycle: {memory: 200M, disk: 64M}}\n"
-ASK = """
-import os, urllib.request, urllib.error
-def ask(url):
-    try: return urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": "Bearer " + os.environ["API_KEY"]}), timeout=600).status
-    except (OSError, urllib.error.URLError) as error: return getattr(error, "code", 0)
-print(ask("https://api.test:8443/word"), ask("https://other.test:8443/word"), "value-of" in os.environ["API_KEY"])
-"""
-SERVER = """
-import http.server
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200); self.end_headers(); self.wfile.write(b"from the guest" + b"." * 200000)
-    def log_message(self, *words): pass
-server = http.server.HTTPServer(("127.0.0.1", 8000), Handler)
-print("ready", flush=True)
-server.serve_forever()
-"""
 
-
-def said(name, question):
-    try:
-        truth, why = question(), ""
-    except Exception as error:  # every failure is an answer
-        truth, why = False, repr(error)
-    print("yes" if truth else "no", name, flush=True)
-    if not truth:
-        print(name, why, "- the last command:", last, file=sys.stderr, flush=True)
-
-
-last = None
-
-
-def brig(*words, **options):
-    global last
-    verb, *rest = words
-    done = subprocess.run(["brig", verb, "--state", STATE, *rest], capture_output=True, timeout=LONG, **options)
-    last = done.args, done.returncode, done.stdout[-300:], done.stderr[-300:]
-    return done
-
-
-def run(*command, **options):
-    return brig("exec", box, "--", *command, **options)
-
-
-def start(*command):
-    return subprocess.Popen(["brig", "exec", "--state", STATE, box, "--", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE)
-
-
-def ask(port, path, body=None):
-    headers = {"X-API-KEY": key, "E2b-Sandbox-Id": box, "E2b-Sandbox-Port": str(port), "Content-Type": "application/json"}
-    data = None if body is None else json.dumps(body).encode()
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url + path, data, headers), timeout=LONG) as answer:
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
-
-
-def tasks(name):
-    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in path.read_bytes()]
-
-
-def until(truth, seconds=300):
-    end = time.monotonic() + seconds
-    while not truth() and time.monotonic() < end:
-        time.sleep(0.2)
-    return truth()
-
-
-def cell(code):
-    status, text = ask(49999, "/execute", {"code": code})
-    return text if status == 200 else b""
-
-
-def typed():
-    """A terminal, as a person sits at it."""
-    fd, follower = pty.openpty()
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
-    process = subprocess.Popen(["brig", "exec", "--state", STATE, box, "-t", "--", "sh"], stdin=follower, stdout=follower,
-                               stderr=follower, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-    os.close(follower)
-    seen = b""
-
-    def wait(pattern):
-        nonlocal seen
-        end = time.monotonic() + LONG
-        while pattern not in seen and time.monotonic() < end and process.poll() is None:
-            if select.select([fd], [], [], 1)[0]:
-                seen += os.read(fd, 65536)
-        return pattern in seen
-
-    os.write(fd, b"tty; stty size; echo fi''rst\n")
-    first = wait(b"first") and b"/dev/pts/" in seen and b"33 77" in seen
-    os.write(fd, b"echo go''es; cat\n")
-    wait(b"goes")
-    os.write(fd, b"\x03")
-    wait(b"^C")
-    os.write(fd, b"echo sec''ond; exit 5\n")
-    second = wait(b"second")
-    return first and second and process.wait(LONG) == 5
-
-
-def signalled():
-    """One that can be caught, and the one that cannot."""
-    process = start("sh", "-c", 'trap "echo caught; exit 3" TERM; echo ready; while :; do sleep 0.1; done')
-    process.stdout.readline()
-    brig("kill", box, "--signal", "TERM")
-    caught = process.communicate(timeout=LONG)[0] == b"caught\n" and process.returncode == 3
-    process = start("sh", "-c", "echo ready; sleep 3333")
-    process.stdout.readline()
-    brig("kill", box)
-    return caught and process.wait(LONG) == 137 and until(lambda: b"sleep 3333" not in run("ps").stdout)
-
-
-def used():
-    """Microseconds of the processor, by all sandboxes. (KVM has a thread of the kernel's in a machine's group that is never frozen,
-    so that the group does not say it is.)"""
-    return sum(int(path.read_text().split()[1]) for path in Path("/sys/fs/cgroup").rglob("brig-*/cpu.stat"))
-
-
-def stands_still():
-    before = used()
-    time.sleep(1)
-    return used() - before < 2000
-
-
-(STATE / "templates").mkdir()
-(STATE / "templates" / "machine.yaml").write_text(TEMPLATE)
-(STATE / "templates" / "small.yaml").write_text(SMALL)
-daemon = subprocess.Popen(["brig", "serve", "--listen", "127.0.0.1:0", "--state", STATE], stdin=subprocess.DEVNULL,
-                          stdout=sys.stderr, stderr=sys.stderr)
-until(lambda: (STATE / "address").exists() or daemon.poll() is not None)
-key = (STATE / "key").read_text().strip()
-url = next(line for line in (STATE / "address").read_text().split() if line.startswith("http"))
-
-made = brig("create", "--template", "machine", "--timeout", "1h")
-print(made.stderr.decode(), file=sys.stderr)
-box = made.stdout.decode().split()[0] if made.returncode == 0 else ""
-said("a sandbox is a machine", lambda: box and run("cat", "/proc/1/cmdline").stdout == b"/init\0guest\0")
-if not box:
-    daemon.kill()
+serve.add_template("machine", TEMPLATE)
+serve.add_template("small", SMALL)
+serve.start_daemon()
+said("a sandbox is a machine", lambda: serve.create() and run("cat", "/proc/1/cmdline").stdout == b"/init\0guest\0")
+if not serve.box:
+    print(LOG.read_text(), file=sys.stderr)
+    serve.daemon.kill()
     sys.exit(1)
-done = run("sh", "-c", "echo out; echo err >&2; exit 7")
-said("a command's output and status", lambda: (done.stdout, done.stderr, done.returncode) == (b"out\n", b"err\n", 7))
-status = dict(line.split(":\t", 1) for line in run("cat", "/proc/self/status").stdout.decode().splitlines() if ":\t" in line)
-said("its walls", lambda: status["Seccomp"].strip() == "2" and status["NoNewPrivs"].strip() == "1" and status["CapBnd"].strip("0\n") == ""
-     and status["Uid"].split() == ["1000"] * 4)
-said("what is not there", lambda: run("/nonexistent").returncode == 127 and b"cannot enter folder" in brig("exec", box, "--cwd", "/nowhere", "--", "true").stderr)
-much = os.urandom(300000)
-back = run("cat", input=much)
-said("much in and out", lambda: hashlib.sha256(back.stdout).digest() == hashlib.sha256(much).digest())
-left = run("sh", "-c", "sleep 1000 & echo left")
-said("what it leaves running is not waited for", lambda: left.stdout == b"left\n" and left.returncode == 0)
-said("a signal", signalled)
-(STATE / "file").write_text("one\n")
-brig("cp", str(STATE / "file"), f"{box}:/tmp/file")
-first = run("cat", "/tmp/file").stdout
-(STATE / "file").write_text("two\n")
-brig("cp", str(STATE / "file"), f"{box}:/tmp/file")
-second = run("sh", "-c", "cat /tmp/file; echo three >/tmp/other").stdout
-brig("cp", f"{box}:/tmp/other", str(STATE / "other"))
-said("files, as they are now", lambda: (first, second, (STATE / "other").read_text()) == (b"one\n", b"two\n", "three\n"))
-said("a cell", lambda: b'"42\\n"' in cell("x = 6\nprint(x * 7)"))
-said("and the next one", lambda: b'"7\\n"' in cell("print(x + 1)"))
-said("a terminal", typed)
-said("rules and a secret", lambda: run("python3", "-c", ASK).stdout == b"200 403 False\n" or
-     run("python3", "-c", ASK).stdout.split()[0::2] == [b"200", b"False"])
-server = start("python3", "-c", SERVER)
-server.stdout.readline()
-said("a port", lambda: ask(8000, "/") == (200, b"from the guest" + b"." * 200000))
-said("no server", lambda: ask(8001, "/")[0] == 502)
-server.kill()
-spinning = start("sh", "-c", "echo $$ >/tmp/pid; echo spins; while :; do :; done")
-spinning.stdout.readline()
-said("control: what spins uses the processor", lambda: used() > 0 and not stands_still())
-brig("pause", box)
-said("paused, it stands still", lambda: until(stands_still))
-brig("resume", box)
-said("control: it spins again", lambda: until(lambda: not stands_still()))
-run("sh", "-c", "kill -9 $(cat /tmp/pid)")
-said("and goes on", lambda: run("echo", "again").stdout == b"again\n" and b'"8\\n"' in cell("print(x + 2)"))
+serve.everything()
 said("too little memory is refused", lambda: b"needs at least 192 MiB" in brig("create", "--template", "small").stderr)
-said("control: a monitor is there", lambda: tasks("/.brig-tool\0serve"))
-brig("rm", box)
-daemon.send_signal(signal.SIGTERM)
-said("the daemon ends in order", lambda: daemon.wait(LONG) == 0)
-said("no monitor is left", lambda: until(lambda: not tasks("/.brig-tool\0serve")))
+said("control: a monitor is there", lambda: monitors("serve"))
+brig("rm", serve.box)
+serve.end_daemon()

@@ -1,0 +1,17 @@
+#!/bin/busybox sh
+# Clones of a parked machine in `brig serve`: guest-clones.sh ROLE, in a machine that can run virtual machines.
+role=$1
+. /guest/config
+out=/tmp/clones.$role
+cd /tmp || exit 1
+export XDG_STATE_HOME=/tmp/state.$role API_KEY=value-of-the-secret
+mkdir -p -m 700 "$XDG_STATE_HOME"
+[ -n "$COUNTED" ] || export BRIG_VM_BOOT_SECONDS=1200 # how busy the host is must not matter
+python3 /guest/guest-network-server.py >/tmp/server.$role 2>&1 &
+server=$!
+until grep -q '^ready$' /tmp/server.$role; do sleep 1; done
+timeout 5000 python3 /guest/guest-serve-clones.py "${CLONES:-20}" >"$out" 2>"$out.err" </dev/null
+[ $? = 0 ] || echo "not ok $role: clones: it ended badly"
+sed -n "s/^yes /ok $role: clones: /p; s/^no /not ok $role: clones: /p; s/^parked /# a parked machine takes /p" "$out"
+! grep -q '^no ' "$out" && [ -s "$out" ] || tail -c 3000 "$out.err" | sed 's/^/# stderr: /'
+kill $server
