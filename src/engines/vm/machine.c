@@ -44,10 +44,10 @@ static int check_file(const struct machine_wish *w, struct err *err)
 
 static void *map_memory(const struct machine_wish *w)
 {
-    int flags = w->kind == MACHINE_PARKS   ? MAP_SHARED
-                : w->kind == MACHINE_CLONE ? MAP_PRIVATE
-                                           : MAP_PRIVATE | MAP_ANONYMOUS;
-    int file = w->kind == MACHINE_ALONE ? -1 : w->file;
+    if (w->kind == MACHINE_CLONE)
+        return memory_copy(w->file, w->memory);
+    int flags = w->kind == MACHINE_PARKS ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    int file = w->kind == MACHINE_PARKS ? w->file : -1;
     return mmap(NULL, w->memory, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, file, 0);
 }
 

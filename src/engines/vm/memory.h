@@ -32,3 +32,12 @@ static inline void *memory_range(const struct guest_memory *m, uint64_t address,
         return NULL;
     return m->host + low + (address - m->gap_end);
 }
+
+/* A copy of a file, such as the memory of a parked machine: what is written to it is the caller's
+ * own. MAP_FAILED: with errno.
+ *
+ * What the parked guest never touched is not in the file. Where a clone touched it there, the
+ * kernel would put empty pages into the file, for all clones at the expense of one, and copy them
+ * for it besides: it has memory of its own in those places, and the file stays as small as it is.
+ */
+void *memory_copy(int file, uint64_t size);

@@ -4,14 +4,17 @@
 #include "../../fuzz/vm_driver.h"
 #include "base/cleanup.h"
 #include "engines/vm/fs.h"
+#include "engines/vm/memory.h"
 #include "engines/vm/vsock.h"
 #include "engines/vm/x86-64/msrs.h"
+#include "os/fd.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -411,4 +414,81 @@ Test(vm_msrs, what_is_closed_is_not_kept)
         cr_expect_not(msr_kept(closed[i]), "%#x", closed[i]);
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
         cr_expect(msr_kept(kept[i]), "%#x", kept[i]);
+}
+
+/* ---- memory ---- */
+
+#define MEMORY (64u << 20)
+
+static int64_t taken(int file)
+{
+    struct stat sb;
+    cr_assert_eq(fstat(file, &sb), 0);
+    return (int64_t)sb.st_blocks * 512;
+}
+
+/* Some of it was touched: two pages near each other, and the last one. */
+static int parked_memory(void)
+{
+    struct err err = ERR_INIT;
+    int file = memfd_empty("memory", false, &err);
+    cr_assert_eq(ftruncate(file, MEMORY), 0);
+    cr_assert_eq(pwrite(file, "one", 3, 1 << 20), 3);
+    cr_assert_eq(pwrite(file, "two", 3, (1 << 20) + 8192), 3);
+    cr_assert_eq(pwrite(file, "end", 3, MEMORY - 3), 3);
+    cr_assert_eq(fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    return file;
+}
+
+Test(vm_state, memory_that_was_not_touched_is_the_clones_own)
+{
+    int file = parked_memory();
+    int64_t before = taken(file);
+    uint8_t *copy = memory_copy(file, MEMORY);
+    cr_assert_neq(copy, MAP_FAILED);
+    cr_assert_eq(memcmp(copy + (1 << 20), "one", 4), 0);
+    cr_assert_eq(memcmp(copy + (1 << 20) + 8192, "two", 4), 0);
+    cr_assert_eq(memcmp(copy + MEMORY - 3, "end", 3), 0);
+    memset(copy + (8 << 20), 1, 8 << 20);
+    copy[1 << 20] = copy[MEMORY - 1] = 'x';
+    cr_expect_eq(taken(file), before);
+    uint8_t *plain = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    cr_assert_neq(plain, MAP_FAILED);
+    cr_expect_eq(memcmp(plain + (1 << 20), "one", 4), 0, "what is written is its own");
+    memset(plain + (8 << 20), 1, 8 << 20);
+    cr_expect_gt(taken(file), before, "control: without the care it takes more");
+    munmap(plain, MEMORY);
+    munmap(copy, MEMORY);
+    close(file);
+}
+
+Test(vm_state, memory_is_not_mapped_in_too_many_pieces)
+{
+    struct err err = ERR_INIT;
+    int file = memfd_empty("memory", false, &err);
+    cr_assert_eq(ftruncate(file, MEMORY), 0);
+    for (off_t at = 0; at < MEMORY; at += 8192) /* every other page */
+        cr_assert_eq(pwrite(file, &at, sizeof at, at), (ssize_t)sizeof at);
+    uint8_t *copy = memory_copy(file, MEMORY);
+    cr_assert_neq(copy, MAP_FAILED);
+    for (off_t at = 0; at < MEMORY; at += 8192)
+        cr_assert_eq(memcmp(copy + at, &at, sizeof at), 0);
+    unsigned pieces = 0;
+    char line[400];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && fgets(line, sizeof line, maps))
+        pieces += strstr(line, "/memfd:memory") != NULL;
+    fclose(maps);
+    cr_expect(pieces > 0 && pieces <= 4096, "%u", pieces);
+    munmap(copy, MEMORY);
+    close(file);
+}
+
+Test(vm_state, memory_of_no_file)
+{
+    int pipes[2];
+    cr_assert_eq(pipe(pipes), 0);
+    cr_expect_eq(memory_copy(pipes[0], MEMORY), MAP_FAILED);
+    close(pipes[0]);
+    close(pipes[1]);
 }
