@@ -239,7 +239,8 @@ int errand_ask(struct errand *e, const void *ask, int fds[ERRAND_FDS], void *ans
 {
     static const int none[ERRAND_FDS] = {-1, -1};
     if (guard_left_out(GUARD_ERRANDS) && !enters(e)) {
-        poll(NULL, 0, 2); /* the moment in which the code does its worst: a test must not wait for it */
+        /* The moment in which the code does its worst: a test must not wait for it. */
+        poll(NULL, 0, 2);
         e->fn(e->ctx, ask, fds ? fds : none, answer);
         return 0;
     }
