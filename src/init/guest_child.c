@@ -41,6 +41,7 @@
 
 #define NEW_ROOT       "/view"
 #define READ_AHEAD_KIB "1024"
+#define PLACES_AT      64 /* lower descriptors may become the program's */
 
 /* One direction between a pipe of the code's and a stream of the monitor's. */
 struct carrier {
@@ -56,6 +57,7 @@ static struct {
     int streams[3];
     int terminal, slave;        /* the code's, if it has one; -1 */
     struct carrier carriers[3]; /* input, output, errors */
+    struct apply_state places;  /* of the code, as Landlock knows them */
     pid_t code;
     bool ended;
     int status;
@@ -332,10 +334,39 @@ static int check_landlock(const struct apply_state *st, struct err *err)
     return 0;
 }
 
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static bool is_a_place(enum op_kind kind)
+{
+    return kind == OP_LANDLOCK_BEGIN || kind == OP_LANDLOCK_ALLOW || kind == OP_LANDLOCK_GRANT;
+}
+
+/* Once for all programs: each place is a question to the monitor, and they are the same for all.
+ * Who starts one enforces them. */
+static int find_places(struct err *err)
+{
+    struct apply_state *st = &guest.places;
+    perform_init(st);
+    if (perform_part(st, guest.plan, guest.hello.plan_len, is_a_place, err) < 0)
+        return err_number(err);
+    close_fd(&st->aside_fd); /* each program has one of its own */
+    int low = st->ruleset_fd;
+    if (low < 0)
+        return 0;
+    st->ruleset_fd = fcntl(low, F_DUPFD_CLOEXEC, PLACES_AT);
+    close(low);
+    return st->ruleset_fd < 0 ? err_sys(err, "keep the places of the code") : 0;
+}
+
 /* init itself did the rest. */
 static bool is_the_codes(enum op_kind kind)
 {
-    return !guest_network_has(kind);
+    return !guest_network_has(kind) && !is_a_place(kind);
 }
 
 static void set_size(int terminal, const struct guest_size *size)
@@ -384,7 +415,7 @@ void guest_become(const struct guest_code *c)
 {
     static struct apply_state st;
     struct err err = ERR_INIT;
-    perform_init(&st);
+    st = *c->places;
     setsid();
     for (unsigned fd = 0; fd < c->count; fd++)
         dup2(c->fds[fd], (int)fd);
@@ -402,13 +433,6 @@ void guest_become(const struct guest_code *c)
     if (write(c->report, &err, sizeof err) < 0)
         _exit(125);
     _exit(125);
-}
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
 }
 
 /* What the code gets as its descriptors 0 to 2, and what carries it. */
@@ -459,6 +483,7 @@ static int start_code(struct err *err)
     if (guest.code == 0)
         guest_become(&(struct guest_code){.walls = guest.plan,
                                           .walls_len = guest.hello.plan_len,
+                                          .places = &guest.places,
                                           .uid = guest.hello.uid,
                                           .fds = pipes,
                                           .count = 3,
@@ -597,7 +622,7 @@ static int set_up(struct err *err)
     if (guest_network_start(guest.plan, guest.hello.plan_len, guest.control, err) < 0 ||
         (!guest.hello.serves && connect_streams(err) < 0))
         return err_number(err);
-    return 0;
+    return find_places(err);
 }
 
 int guest_main(void)
@@ -621,6 +646,7 @@ int guest_main(void)
                                           .signals = signals,
                                           .walls = guest.plan,
                                           .walls_len = guest.hello.plan_len,
+                                          .places = &guest.places,
                                           .uid = guest.hello.uid});
     if (start_code(&err) < 0)
         give_up(&err);

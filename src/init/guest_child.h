@@ -18,6 +18,7 @@ int guest_dial(uint32_t port, bool wait, struct err *err);
 struct guest_code {
     const void *walls; /* a plan */
     size_t walls_len;
+    const struct apply_state *places; /* what was done of it beforehand */
     const void *block; /* a plan of OP_ARG, OP_ENV and OP_CWD; NULL: they are with the walls */
     size_t block_len;
     uint32_t uid;
@@ -41,6 +42,7 @@ struct guest_serve {
     int control, signals;
     const void *walls;
     size_t walls_len;
+    const struct apply_state *places;
     uint32_t uid;
 };
 void guest_serve(const struct guest_serve *s) __attribute__((noreturn));

@@ -190,6 +190,7 @@ static int start(struct keeper *k, struct err *err)
     if (k->code == 0) {
         const struct guest_code c = {.walls = k->s->walls,
                                      .walls_len = k->s->walls_len,
+                                     .places = k->s->places,
                                      .block = k->block,
                                      .block_len = k->order.plan_len,
                                      .uid = k->s->uid,
@@ -203,6 +204,7 @@ static int start(struct keeper *k, struct err *err)
     for (unsigned i = 0; i < count; i++)
         close(theirs[i]);
     close(report[1]);
+    close(k->s->places->ruleset_fd);
     return settle(err);
 }
 
