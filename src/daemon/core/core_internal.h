@@ -49,7 +49,8 @@ struct pool {
     unsigned version;         /* of the template: older ones are not handed out */
     struct loop_timer tick;   /* once a second while something may change */
     struct loop_timer refill; /* a moment after a claim: the claim goes first */
-    bool retired;             /* the launcher was told that no clone is wanted */
+    bool retired;             /* the launcher has nothing that clones are made from, or was told */
+    uint64_t wanted_ms;       /* when a sandbox was last asked for */
 };
 
 /* On what is started in a sandbox, as the launcher or its warden says. */

@@ -182,11 +182,18 @@ static void expire(struct tmpl *t)
     }
 }
 
-/* No sandbox of this template waits and none is wanted: its template process may end. */
+/* No sandbox of this template waits, and none is wanted: soon nothing needs to be there that more
+ * could be cloned from. */
+static bool is_idle(const struct tmpl *t)
+{
+    const struct pool *p = &t->pool;
+    return !p->retired && !p->idle && !p->starting && target_of(t) == 0;
+}
+
 static void retire(struct tmpl *t)
 {
     struct pool *p = &t->pool;
-    if (p->retired || p->idle || p->starting || target_of(t) > 0)
+    if (!is_idle(t) || loop_now_ms(t->core->loop) - p->wanted_ms < p->idle_ms)
         return;
     p->retired = true;
     const char *text = JSON_SMALL(JSON_TEXT("template", t->name));
@@ -199,9 +206,8 @@ static void on_tick(struct loop_timer *timer)
     demand_tick(&t->pool.demand);
     expire(t);
     refill(t);
-    if (is_at_rest(t))
-        retire(t);
-    else
+    retire(t);
+    if (!is_at_rest(t) || is_idle(t))
         loop_timer_set(t->core->loop, timer, TICK_MS);
 }
 
@@ -248,6 +254,8 @@ struct box *pool_take(struct tmpl *t)
     struct pool *p = &t->pool;
     struct box *b = p->newest;
     p->demand.this_second++;
+    p->wanted_ms = loop_now_ms(t->core->loop);
+    p->retired = false;
     pool_busy(t->core);
     if (b) {
         p->hits++;
@@ -296,6 +304,7 @@ void pool_setup(struct tmpl *t, const struct json *json)
     const struct json *idle = json ? json_get(json, "idle_ms") : NULL;
     p->tick.fn = on_tick;
     p->refill.fn = on_refill;
+    p->retired = true;
     p->idle_ms = idle && json_type(idle) == JSON_INT && json_int(idle) > 0
                      ? (uint64_t)json_int(idle)
                      : DEFAULT_IDLE;

@@ -17,7 +17,7 @@ from guest_serve import LOG, LONG, STATE, brig, create, monitors, run, said, unt
 
 COUNT = int(sys.argv[1])
 TEMPLATE = """description: a machine
-pool: {min: %d, max: %d}
+pool: {min: %d, max: %d, idle: 1h}
 policy:
   kernel: {tier: vm}
   lifecycle: {memory: 512M, disk: 64M}

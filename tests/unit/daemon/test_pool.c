@@ -312,3 +312,29 @@ Test(pool, the_size_follows_the_rate)
     }
     cr_assert_eq(last, 0);
 }
+
+static void begin_without_pool(void)
+{
+    struct core_config config = {.max_boxes = 20};
+    world_begin_with(&config, "[" BASE "]");
+    pass(1000);
+}
+
+Test(pool, what_clones_are_made_from_stays_for_a_while, .init = begin_without_pool,
+     .fini = world_end)
+{
+    pass(600000);
+    cr_assert_eq(w.retires, 0, "there is nothing");
+    for (int i = 0; i < 3; i++) {
+        box_end(make_box_of("base"), "ended", NULL, NULL);
+        pass(50000);
+    }
+    cr_assert_eq(w.retires, 0, "it was wanted each time");
+    pass(20000);
+    cr_assert_eq(w.retires, 1);
+    pass(600000);
+    cr_assert_eq(w.retires, 1, "it is said once");
+    make_box_of("base");
+    pass(70000);
+    cr_assert_eq(w.retires, 2);
+}
