@@ -181,9 +181,9 @@ def signalled():
 
 
 def used():
-    """Microseconds of the processor, by all sandboxes. (KVM has a thread of the kernel's in a machine's group that is never frozen,
+    """Microseconds of the processor, by the sandbox. (KVM has a thread of the kernel's in a machine's group that is never frozen,
     so that the group does not say it is.)"""
-    return sum(int(path.read_text().split()[1]) for path in Path("/sys/fs/cgroup").rglob("brig-*/cpu.stat"))
+    return sum(int(path.read_text().split()[1]) for path in Path("/sys/fs/cgroup").rglob(f"brig-{box}/cpu.stat"))
 
 
 def stands_still():
