@@ -7,10 +7,12 @@ cd /tmp || exit 1
 export XDG_STATE_HOME=/tmp/state.$role API_KEY=value-of-the-secret
 mkdir -p -m 700 "$XDG_STATE_HOME"
 [ -n "$COUNTED" ] || export BRIG_VM_BOOT_SECONDS=1200 # how busy the host is must not matter
+[ -n "$CLONES" ] || CLONES=${FULL:+20}
+[ -n "$CLONES" ] || CLONES=5
 python3 /guest/guest-network-server.py >/tmp/server.$role 2>&1 &
 server=$!
 until grep -q '^ready$' /tmp/server.$role; do sleep 1; done
-timeout 5000 python3 /guest/guest-serve-clones.py "${CLONES:-20}" 2>"$out.err" </dev/null | while read -r verdict what; do
+timeout 5000 python3 /guest/guest-serve-clones.py "$CLONES" 2>"$out.err" </dev/null | while read -r verdict what; do
     case $verdict in
     yes) echo "ok $role: clones: $what" ;;
     no) echo "not ok $role: clones: $what" ;;

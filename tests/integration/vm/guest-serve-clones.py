@@ -4,9 +4,11 @@ The first sandbox is booted, and a machine is parked beside it; the next is a cl
 each of which must be one of its own."""
 import fcntl
 import hashlib
+import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import urllib.request
@@ -172,8 +174,9 @@ def another_kernel():
     """The same one with a byte behind its end is another file."""
     image = STATE / "vmlinuz"
     image.write_bytes(next(Path("/boot").glob("vmlinuz-*")).read_bytes() + b"\0")
-    added = brig("kernel", "add", str(image), "--modules", "/lib/modules/" + os.uname().release)
-    return added.returncode == 0 and create() and monitors("serve") and not monitors("clone") and answers(serve.box)
+    added = subprocess.run(["brig", "kernel", "add", image, "--modules", "/lib/modules/" + os.uname().release, "--json"], capture_output=True)
+    chosen = subprocess.run(["brig", "kernel", "use", json.loads(added.stdout)["id"]], capture_output=True)
+    return chosen.returncode == 0 and create() and monitors("serve") and not monitors("clone") and answers(serve.box)
 
 
 serve.add_template("machine", TEMPLATE % (0, 0))
