@@ -226,7 +226,10 @@ def stood_still():
         time.sleep(1)
     start = time.monotonic()
     clones.append(clone(memory, state))
-    late = run(clones[-1].stdout.readline().decode().strip(), "/bin/cat", "/proc/uptime")
+    name = clones[-1].stdout.readline().decode().strip()
+    if not name:
+        print("late clone:", clones[-1].wait(LONG), clones[-1].stderr.read(), file=sys.stderr)
+    late = run(name, "/bin/cat", "/proc/uptime")
     print("uptime:", late[0], "after", up, "and", time.monotonic() - start, file=sys.stderr)
     return float(late[0]) < up + time.monotonic() - start
 
