@@ -134,7 +134,7 @@ def killed_while_parking():
             serve.daemon.kill()
             serve.daemon.wait()
             said("the launcher is killed: nothing is left", lambda: until(lambda: not monitors("") and not wardens() and not groups()))
-            return
+            continue
         end((wardens() if whom == "its warden" else monitors("park"))[0])
         said(f"{whom} is killed: nothing is left", lambda: until(lambda: not monitors("park") and not wardens()) and not parked())
         said(f"{whom} is killed: sandboxes go on", lambda: answers(name))
