@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import io
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -108,8 +109,21 @@ def monitor(mode, fds, memory=MEMORY, **options):
     return process
 
 
-def park(memory, state, files):
+def grow_old(process):
+    """Its clock goes on while it is stopped."""
+    for _ in range(12):
+        time.sleep(0.3)
+        if process.poll() is not None:
+            return
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        process.send_signal(signal.SIGCONT)
+
+
+def park(memory, state, files, old=False):
     process = monitor("park", [kvm, kernel, files, memory, state], stdout=subprocess.PIPE)
+    if old:
+        grow_old(process)
     out, err = process.communicate(timeout=LONG)
     print("park:", process.returncode, out, err, file=sys.stderr)
     return process.returncode, out, err
@@ -148,16 +162,17 @@ def run(name, *command):
 
 
 def first_numbers(names):
-    """What the first program that runs in each of them gets of the kernel's random numbers."""
-    return [run(name, "/bin/cat", "/proc/sys/kernel/random/uuid", "/proc/sys/kernel/random/boot_id") for name in names]
+    """What the first program that runs in each of them gets of the kernel's random numbers: many, because what else draws some is
+    not quite the same in each."""
+    return [set(run(name, "/bin/cat", *40 * ["/proc/sys/kernel/random/uuid"])) for name in names]
 
 
 def same_without_renewal():
-    """A kernel throws its old numbers away by itself when its uptime has doubled: that may be just then, and is not in another one."""
+    """A kernel throws its old numbers away by itself when they are half as old as it is: so this one is made to be old."""
     files = memfd("initramfs", archive(without_renewal(INIT)))
     for _ in range(4):
         memory, state = memfd("memory", size=MEMORY), memfd("state")
-        if park(memory, state, files)[0] != 0:
+        if park(memory, state, files, True)[0] != 0:
             return False
         for fd in (memory, state):
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
@@ -168,7 +183,7 @@ def same_without_renewal():
             process.wait()
         for fd in (memory, state):
             os.close(fd)
-        if len(first) == 2 and first == second:
+        if first & second:
             return True
     return False
 
@@ -205,8 +220,9 @@ for process, name in zip(clones, names):
         print("clone:", process.wait(LONG), process.stderr.read(), file=sys.stderr)
 said("clones come up", lambda: all(len(name) == 5 for name in names) and len(set(names)) == CLONES)
 first = first_numbers(names)
-said("first random numbers differ", lambda: all(len({words[number] for words in first}) == CLONES for number in (0, 1)))
-said("control: without renewal they are the same", lambda: without_renewal(INIT) != INIT and same_without_renewal())
+said("first random numbers differ", lambda: len(set.union(*first)) == 40 * CLONES)
+if PROCESSORS == 1:  # each processor has numbers of its own, and a program starts on any of them
+    said("control: without renewal they are the same", same_without_renewal)
 seen = [run(name, "/usr/bin/python3", "-c", PROGRAM) for name in names]
 said("programs run in them", lambda: all(len(words) == 8 for words in seen))
 for number, what in enumerate(("random bytes", "uuids", "boot ids", "ports", "places of the stack")):
