@@ -104,7 +104,7 @@ def test_memory_of_the_workspace(limited):
 
 # ---- processes and CPU ----
 
-FORKS = "import os, time\nn = 0\ntry:\n  for i in range({}):\n    if os.fork() == 0: time.sleep(600); os._exit(0)\n    n += 1\nexcept OSError as e: print(e.errno, n)\ntime.sleep({})"
+FORKS = "import os, time\nn = 0\ntry:\n  for i in range({}):\n    if os.fork() == 0: time.sleep(600); os._exit(0)\n    n += 1\nexcept OSError as e: print(e.errno, n, flush=True)\ntime.sleep({})"
 
 
 def test_processes(limited):

@@ -418,6 +418,7 @@ def shared_while_it_starts(hung, box, tty):
     hung.asked.clear()
     box.wire.send("spawn", 1, 0, {"argv": [f"{hung.place}/hang"], "env": {}, "cwd": "", "tty": tty, "stdin": False, "interpreter": None}, ())
     assert hung.asked.wait(60), "it was not asked for the program"
+    box.ask("stats")  # by now it has let go of what it only handed on
     return pipes_of(box.told["warden"]) & pipes_of(box.told["init"], *below(box.told["init"]))
 
 
