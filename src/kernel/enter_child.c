@@ -72,6 +72,8 @@ static int take_identity(const struct enter *e, struct err *err)
     if (syscall(SYS_setresgid, e->gid, e->gid, e->gid) < 0 ||
         syscall(SYS_setresuid, e->uid, e->uid, e->uid) < 0)
         return err_sys(err, "take uid %u", e->uid);
+    if (sys_stop_merging() < 0)
+        return err_sys(err, "keep memory from being merged with that of others");
     /* The caller's session keyring would come along; an empty one of the sandbox's own takes its
      * place. Where the kernel has no keys there is nothing to hide, and the filter closes the calls
      * in any case. */

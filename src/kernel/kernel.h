@@ -20,7 +20,9 @@
  * K-19  Root inside is a name: there is no capability and no call more, and its id is an
  * unprivileged one of the host that no other sandbox has. Where it is there beside an ordinary user
  * two ids are mapped, and nobody can become the other one.
- * K-20  No descriptor that brig was started with reaches the code. */
+ * K-20  No descriptor that brig was started with reaches the code.
+ * K-21  No memory of the code's is merged with equal pages of others (KSM): the time of a write
+ * would tell what they have. */
 #pragma once
 
 #include "audit/asked.h"

@@ -294,6 +294,8 @@ static void build_walls(const struct oci_become *p, struct err *err)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         err_sys(err, "no_new_privs");
+    else if (sys_stop_merging() < 0)
+        err_sys(err, "keep memory from being merged with that of others");
     else if (restrict_files(p, err) == 0 && take_identity(p, err) == 0 &&
              set_caps(p->caps, err) == 0)
         load_filter(p->floor.code, p->floor.len, 0, err);

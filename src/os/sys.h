@@ -118,6 +118,17 @@ static inline int sys_openat2(int dir, const char *path, uint64_t flags, uint64_
     return fd;
 }
 
+#define SYS_PR_SET_MEMORY_MERGE 67
+
+/* K-21: no page of this process, or of a program that it becomes, is merged with equal ones of
+ * others any more. Who started it may have asked for that on behalf of all that comes of it, as
+ * MemoryKSM= of a service does. EINVAL: a kernel that merges nothing. */
+static inline int sys_stop_merging(void)
+{
+    long r = syscall(SYS_prctl, SYS_PR_SET_MEMORY_MERGE, 0L, 0L, 0L, 0L);
+    return r < 0 && errno != EINVAL ? -1 : 0;
+}
+
 static inline int sys_pidfd_open(pid_t pid)
 {
     return (int)syscall(SYS_pidfd_open, pid, 0);

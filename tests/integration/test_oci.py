@@ -3,6 +3,7 @@ specification's."""
 import array
 import concurrent.futures
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -53,6 +54,26 @@ def test_the_walls_are_in_force(bundle):
     assert "inside" in lines
     for ns in ("user", "net"):
         assert os.readlink(f"/proc/self/ns/{ns}") not in lines
+
+
+PR_SET_MEMORY_MERGE = 67
+
+
+def test_memory_is_not_merged_with_that_of_others(bundle):
+    """Though the engine was to have that, with all that it starts (MemoryKSM= of its service)."""
+    def merged(text):
+        return dict(line.split(":", 1) for line in text.splitlines() if ":" in line).get("ksm_merge_any", "").strip()
+    words = "cat /proc/self/ksm_stat"
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0)
+    try:
+        if merged(subprocess.run(["sh", "-c", words], capture_output=True, text=True).stdout) != "yes":
+            pytest.skip("this kernel merges no pages, or does not tell: no control")
+        assert merged(bundle.run(words).stdout) == "no"
+        bundle.start("exec sleep 1000")
+        assert merged(bundle.exec(*words.split()).stdout) == "no"
+    finally:
+        libc.prctl(PR_SET_MEMORY_MERGE, 0, 0, 0, 0)
 
 
 # ---- runtime.md: lifecycle ----

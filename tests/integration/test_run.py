@@ -114,6 +114,31 @@ def test_closed_descriptors_of_the_caller_do_no_harm(box):
         assert subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, timeout=20).returncode == 3, closed
 
 
+# By the kernel's numbers: PR_SET_MEMORY_MERGE, PR_GET_MEMORY_MERGE, MADV_MERGEABLE.
+MERGE, IS_MERGED, MERGEABLE = 67, 68, 12
+MERGES = f"""
+import ctypes, errno, mmap
+libc = ctypes.CDLL(None, use_errno=True)
+page = mmap.mmap(-1, 4096)
+at = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+told = [str(libc.prctl({IS_MERGED}, 0, 0, 0, 0))]
+for call in (lambda: libc.madvise(at, ctypes.c_size_t(4096), {MERGEABLE}), lambda: libc.prctl({MERGE}, 1, 0, 0, 0)):
+    told.append(errno.errorcode[ctypes.get_errno()] if call() < 0 else "done")
+print(*told)
+"""
+MERGED = ["python3", "-c", f"import ctypes, os, sys; ctypes.CDLL(None).prctl({MERGE}, 1, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])"]
+
+
+def test_memory_is_not_merged_with_that_of_others(box):
+    """By no word of the code's, nor because brig's caller wants it for all that it starts: who can tell a merged page from another by the time
+    of a write knows what others have."""
+    control = subprocess.run([*MERGED, "python3", "-c", MERGES], capture_output=True, text=True, timeout=20).stdout
+    if control != "1 done done\n":
+        pytest.skip(f"this kernel merges no pages, or none of programs that were started (Linux 6.7): {control}")
+    inside = subprocess.run([*MERGED, *box.command("--", "python3", "-c", MERGES)], capture_output=True, text=True, timeout=200)
+    assert inside.stdout == "0 EINVAL EINVAL\n", inside
+
+
 def test_bytes_that_are_no_text_stay_readable_in_json(box):
     told = box.json(*SH, r"printf 'a\377\000b'")
     assert told["exit_code"] == 0

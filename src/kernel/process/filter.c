@@ -110,6 +110,7 @@ static filter_target filter_resolve(enum filter_rule rule, const struct filter_o
     case RULE_CLONE:
     case RULE_UNSHARE:
     case RULE_MMAP:
+    case RULE_MADVISE:
     case RULE_SOCKETPAIR:
     case RULE_IOCTL:
     case RULE_FCNTL:

@@ -6,6 +6,8 @@
  * x. */
 #include "kernel/process/filter_rules.h"
 
+#include "os/sys.h"
+
 #include <fcntl.h>
 #include <linux/ioprio.h>
 #include <linux/prctl.h>
@@ -26,7 +28,7 @@ _Static_assert(O_CREAT == 0100 && O_EXCL == 0200 && O_NOCTTY == 0400 && O_TRUNC 
                    O_PATH == 010000000 && (O_TMPFILE & ~O_DIRECTORY) == 020000000,
                "open flags");
 _Static_assert(MAP_SHARED == 1 && MAP_TYPE == 0xf && MAP_ANONYMOUS == 0x20 &&
-                   MAP_HUGETLB == 0x40000,
+                   MAP_HUGETLB == 0x40000 && MADV_MERGEABLE == 12,
                "flags of mappings");
 
 /* Newer than some headers that we build with. */
@@ -165,6 +167,13 @@ static void check_mmap(struct filter_check *c, const struct filter_options *o)
     if_equal(c, 0, NEXT, SEEN);
     load_low(c, 1);
     if_greater(c, o->shared_max, SEEN, ALLOW);
+}
+
+/* K-21 */
+static void check_madvise(struct filter_check *c)
+{
+    load_low(c, 2);
+    if_equal(c, MADV_MERGEABLE, INVALID, ALLOW);
 }
 
 #define MEMFD_HUGE 4u /* MFD_HUGETLB */
@@ -346,10 +355,11 @@ static void check_watch(struct filter_check *c)
 }
 
 /* PR_SCHED_CORE reaches other processes and can idle the sibling CPU; PR_SET_MM fakes what /proc
- * says. */
+ * says. K-21: PR_SET_MEMORY_MERGE. */
 static void check_prctl(struct filter_check *c)
 {
     load_low(c, 0);
+    if_equal(c, SYS_PR_SET_MEMORY_MERGE, INVALID, NEXT);
     ONE_OF(c, QUIET, ALLOW, PR_SET_MM, PR_SCHED_CORE);
 }
 
@@ -512,6 +522,8 @@ void filter_check_write(enum filter_rule rule, uint32_t arch, const struct filte
         return check_close_range(ret);
     case RULE_MMAP:
         return check_mmap(ret, o);
+    case RULE_MADVISE:
+        return check_madvise(ret);
     case RULE_MEMFD:
         return check_memfd(ret);
     case RULE_SOCKET:

@@ -18,6 +18,7 @@
     RULE(CLOSE_RANGE, "allow; where descriptors are looked at, no table of its own (deny, quiet)") \
     RULE(MMAP, "allow if not MAP_HUGETLB (deny, quiet) and, where memory is strict, at most 1 "    \
                "MiB if shared without a file (deny, seen)")                                        \
+    RULE(MADVISE, "allow if not MADV_MERGEABLE (EINVAL)")                                          \
     RULE(COUNTED, "allow; deny, quiet, where memory is strict")                                    \
     RULE(SOCKET, "allow if the family is open, see below; else deny, seen")                        \
     RULE(SOCKETPAIR, "allow if AF_UNIX, and a datagram pair only with unix sockets; else deny, "   \
@@ -36,7 +37,8 @@
                 "or, where signals could leave, F_SETOWN, F_SETOWN_EX, F_SETSIG or, where "        \
                 "memory is strict, F_SETPIPE_SZ (deny, quiet) or, where memory has a limit, "      \
                 "F_OFD_SETLK, F_OFD_SETLKW (EINVAL)")                                              \
-    RULE(PRCTL, "allow if not PR_SET_MM, PR_SCHED_CORE; else deny, quiet")                         \
+    RULE(PRCTL, "allow if not PR_SET_MEMORY_MERGE (EINVAL) or PR_SET_MM, PR_SCHED_CORE (deny, "    \
+                "quiet)")                                                                          \
     RULE(PERSONALITY, "allow if 0, 8, 0x20000, 0x20008, 0x40000 or a query; else deny, seen")      \
     RULE(SECCOMP, "allow if no new listener; else deny, quiet")                                    \
     RULE(MKNOD, "allow if FIFO, socket or plain file; else deny, seen")                            \

@@ -13,6 +13,7 @@ enum {
     R_UNSHARE,
     R_CLOSE_RANGE,
     R_MMAP,
+    R_MADVISE,
     R_COUNTED,
     R_SOCKET,
     R_SOCKETPAIR,

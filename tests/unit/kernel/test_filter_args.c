@@ -576,6 +576,7 @@ TestBoth(filter_args, single_options_of_shared_calls)
           {&container, CALL_prctl, {22 /* PR_SET_SECCOMP */, 2}, ALLOW},
           {&container, CALL_prctl, {35 /* PR_SET_MM */}, QUIET},
           {&container, CALL_prctl, {HIGH | 62 /* PR_SCHED_CORE */}, QUIET},
+          {&container, CALL_prctl, {68 /* PR_GET_MEMORY_MERGE */}, ALLOW},
           {&container, CALL_seccomp, {SECCOMP_SET_MODE_FILTER, 0}, ALLOW},
           {&container, CALL_seccomp, {SECCOMP_SET_MODE_FILTER, 8}, QUIET},
           {&container, CALL_seccomp, {HIGH | SECCOMP_SET_MODE_FILTER, HIGH | 9}, QUIET},
@@ -586,6 +587,21 @@ TestBoth(filter_args, single_options_of_shared_calls)
           {&container, CALL_personality, {HIGH | 0x20008}, ALLOW},
           {&container, CALL_personality, {0x400000 /* READ_IMPLIES_EXEC */}, SEEN},
           {&container, CALL_personality, {HIGH | 1}, SEEN}, );
+}
+
+/* K-21 */
+TestBoth(filter_args, memory_is_not_merged_with_that_of_others)
+{
+    const struct filter_options *const each[] = {&container, &process};
+    for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+        CASES({each[i], CALL_prctl, {67 /* PR_SET_MEMORY_MERGE */, 1}, INVALID},
+              {each[i], CALL_prctl, {HIGH | 67, HIGH | 1}, INVALID},
+              {each[i], CALL_madvise, {0, 4096, 12 /* MADV_MERGEABLE */}, INVALID},
+              {each[i], CALL_madvise, {0, 4096, HIGH | 12}, INVALID},
+              {each[i], CALL_madvise, {12, 12, 13 /* MADV_UNMERGEABLE */}, ALLOW},
+              {each[i], CALL_madvise, {0, 4096, 4 /* MADV_DONTNEED */}, ALLOW},
+              {each[i], CALL_process_madvise, {0, 0, 0, 12}, SEEN}, );
+    }
 }
 
 TestBoth(filter_args, truncation_by_a_read_only_open)

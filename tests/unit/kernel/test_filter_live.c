@@ -4,6 +4,7 @@
 #include "verify/entry32.h"
 
 #include "filter_fixture.h"
+#include "os/sys.h"
 
 #include <linux/capability.h>
 #include <linux/sched.h>
@@ -183,6 +184,33 @@ Test(filter_live, attempts_that_the_kernel_alone_would_serve)
         if (controlled && attempts[i].want != EPROTONOSUPPORT)
             cr_assert_neq(results[i], attempts[i].want, "control of attempt %zu", i);
     }
+}
+
+static void try_merging(void)
+{
+    void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    results[0] = call(SYS_madvise, (const long[4]){(long)page, 4096, MADV_MERGEABLE});
+    results[1] = call(SYS_prctl, (const long[4]){SYS_PR_SET_MEMORY_MERGE, 1});
+    results[2] = call(SYS_madvise, (const long[4]){(long)page, 4096, MADV_DONTNEED});
+}
+
+/* K-21 */
+Test(filter_live, no_page_is_merged_with_those_of_others)
+{
+    struct filter_options o = container;
+    o.notify = false;
+    share_results();
+    build(&o);
+    cr_assert_eq(in_child(try_merging, true), 0);
+    cr_assert_eq(results[0], EINVAL);
+    cr_assert_eq(results[1], EINVAL);
+    cr_assert_eq(results[2], 0, "other advice is taken");
+    cr_assert_eq(in_child(try_merging, false), 0);
+    if (results[0] == EINVAL)
+        cr_skip_test("this kernel merges no pages: no control");
+    cr_assert_eq(results[0], 0);
+    /* Linux 6.4 */
+    cr_assert(results[1] == 0 || results[1] == EINVAL, "%d", results[1]);
 }
 
 static int entry32 = -1;
