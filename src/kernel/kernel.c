@@ -142,6 +142,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
         .scoped_truncate = abi >= 3,
         .host_writable = r->host_writable,
         .tracer = tier_row(k->tier)->user_kernel,
+        .module = tier_row(k->tier)->module,
         .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return err_number(err);

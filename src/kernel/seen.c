@@ -59,6 +59,8 @@ static void record(struct kernel *k, const struct seccomp_notif *n, struct denia
     uint64_t args[6];
     memcpy(args, n->data.args, sizeof args);
     filter_describe(n->data.arch, n->data.nr, args, &d);
+    if (k->options.module)
+        filter_describe_module(&d);
     denial_add(list, d.boundary, d.what, d.rule, d.hint);
     learn_refused(k, &d);
 }

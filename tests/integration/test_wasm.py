@@ -56,7 +56,7 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("modules")
     folder.chmod(0o755)
     for command in ([*WASI, "-x", "c", SOURCES / "attack.wasi", "-o", folder / "attack.wasm"],
-                    *([*WASI, SOURCES / f"{name}.c", "-o", folder / f"{name}.wasm"] for name in ("files", "edges", "terminal")),
+                    *([*WASI, SOURCES / f"{name}.c", "-o", folder / f"{name}.wasm"] for name in ("files", "edges", "terminal", "sockets")),
                     *(["cc", "-O1", "-w", SOURCES / f"{name}.c", "-o", folder / name] for name in ("files", "edges"))):
         subprocess.run(list(map(str, command)), check=True, timeout=120)
     return folder
@@ -320,8 +320,33 @@ def test_memory_that_grows_is_ended_by_the_limit(built):
     assert result["oom_killed"] and result["limit_hit"] == "memory", result
 
 
-def test_w06_poll_and_sockets(built):
+def test_w06_poll(built):
     assert "poll none 28" in wasm("--", built / "attack.wasm", "memory").stdout
+
+
+SOCKET_CALLS = ["sock_accept", "sock_recv", "sock_send", "sock_shutdown"]
+
+
+@pytest.mark.parametrize("options", [[], ["--noexec"]], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize("tier", ["wasm", "wasm-process"])
+def test_w06_sockets_are_denied_by_name(built, tier, options):
+    """Each call that was tried is one denial, with its count, wherever denials are told; to the module no descriptor is a socket."""
+    with tempfile.TemporaryDirectory(prefix="test-wasm-", dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(built / "sockets.wasm", folder)
+        command = ["run", "--tier", tier, "--sampling", "accept", *options]
+        told, control = (json.loads(brig(*command, "--json", "--", program, what).stdout) for what in ("sockets", "none"))
+        lines = brig(*command, "--", program, "sockets").stderr
+    assert told["stdout"] == f"57 57 57 57\n57 57 57 57\n{' '.join([BADF] * 4)}\ndone\n" and told["exit_code"] == 0, told
+    denials = [d for d in told["denials"] if d["boundary"] == "network"]
+    assert sorted((d["what"], d["count"]) for d in denials) == [(call, 3) for call in SOCKET_CALLS], told
+    for denial in denials:
+        assert denial["rule"] == "kernel.tier: a module has no sockets" and "--tier container --allow" in denial["hint"], denial
+    assert told["receipt"]["decisions"]["denials"] == told["denials"]
+    for call in SOCKET_CALLS:
+        assert lines.count(f"denied: network: {call} (3 times): kernel.tier: a module has no sockets; ") == 1, lines
+    # The engine's own threads ask for another priority, where pids are the host's.
+    assert control["stdout"] == "done\n" and not [d for d in control["denials"] if d["boundary"] == "network"], "the control: who uses none"
 
 
 # ---- what is refused before anything runs ----

@@ -6,10 +6,12 @@ import subprocess
 import time
 
 import pytest
+from helpers import TOP
 from daemonlib import USERS, Daemon, parent, program, wait_for
 from mcplib import Http, tool
 
 
+SOCKET_CALLS = ["sock_accept", "sock_recv", "sock_send", "sock_shutdown"]
 TEMPLATES = {"wasm.yaml": "policy: {kernel: {tier: wasm}, lifecycle: {sampling: accept}, credentials: {env: {GIVEN: by template}}}\n"
                           "interpreter: javascript\npool: {min: 1, max: 2}\n",
              "small.yaml": "policy: {kernel: {tier: wasm}, lifecycle: {sampling: accept, memory: 192M}}\npool: {min: 0, max: 0}\n"}
@@ -166,6 +168,24 @@ def test_templates_that_cannot_work_are_refused_at_the_start(name, template, wor
     with pytest.raises(AssertionError, match="did not start") as refused:
         Daemon(USERS[0], templates={f"{name}.yaml": template}).close()
     assert words in str(refused.value), refused.value
+
+
+def test_sockets_of_a_module_are_denied_by_name(tmp_path_factory):
+    """By a module in the place of QuickJS', whose scripts cannot ask for any: each call's result names what that call tried."""
+    folder = tmp_path_factory.mktemp("module")
+    for path in (folder, folder.parent):
+        path.chmod(0o755)
+    subprocess.run(["clang", "--target=wasm32-wasi", "-O1", "-w", TOP / "tests/integration/wasm/sockets.c", "-o", folder / "sockets.wasm"],
+                   check=True, timeout=120)
+    with Daemon(USERS[0], templates=TEMPLATES, env={"BRIG_WASM_JAVASCRIPT": str(folder / "sockets.wasm")}) as daemon:
+        mcp = Http(daemon)
+        session = mcp.session(template="wasm")
+        for code, calls in (("nothing", []), ("sockets", SOCKET_CALLS), ("nothing", [])):
+            done, _ = mcp.call("run_code", session_id=session, code=code, language="javascript")
+            assert done["ok"] and done["stdout"] == ("57 57 57 57\n" if calls else ""), done
+            assert sorted((d["what"], d["boundary"], d["count"]) for d in done["denials"]) == [(call, "network", 1) for call in calls], done
+            assert all(d["rule"] == "kernel.tier: a module has no sockets" for d in done["denials"]), done
+        mcp.call("destroy_session", session_id=session)
 
 
 def test_without_its_module_a_sandbox_says_what_is_missing(tmp_path, monkeypatch):

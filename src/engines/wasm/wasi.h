@@ -8,7 +8,8 @@
  * WA-3  Rights only shrink: a descriptor never has more than the folder that it was opened from.
  * WA-4  Only descriptors of the module's own table can be named, and what stands behind a number is
  *       looked up anew in each call.
- * WA-5  No piece of the host's memory is as large as a number of the module's says. */
+ * WA-5  No piece of the host's memory is as large as a number of the module's says.
+ * WA-6  A module has no sockets, and that it tried one is a denial like any refused call. */
 #pragma once
 
 #include <dirent.h>

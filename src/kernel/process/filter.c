@@ -33,10 +33,15 @@ static filter_target filter_resolve(enum filter_rule rule, const struct filter_o
     case RULE_SOCKET:
         return sockets || brokered ? TARGET_CHECK(rule) : (filter_target)VERDICT_SEEN;
     case RULE_SOCKET_USE:
-        return sockets ? VERDICT_ALLOW : VERDICT_SEEN;
+        if (!sockets)
+            return VERDICT_SEEN;
+        return o->module ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
+    case RULE_SOCKET_IO:
+        return o->module ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_CONNECT: /* where it goes is behind a pointer */
         return sockets && !brokered && !o->watched_net ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_SENDTO:
+        return brokered || o->module ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_SENDMSG:
         return brokered ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_SOCKOPT:

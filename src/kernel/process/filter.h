@@ -60,6 +60,8 @@ struct filter_options {
     bool tracer;         /* the code is an engine that stops and steers processes of its own, and
                             shares memory with them that has no file: what they run is not the
                             sandbox's first process, but code behind it */
+    bool module;         /* the code is an engine that runs a module, which has no sockets: the
+                            engine tells of what a module tried by a call on no descriptor */
     bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
 };
 
@@ -109,6 +111,9 @@ struct filter_denial {
     enum filter_fix fix;
 };
 void filter_describe(uint32_t arch, int nr, const uint64_t args[6], struct filter_denial *ret);
+
+/* Of the code of an engine that runs modules, after filter_describe: what the module tried. */
+void filter_describe_module(struct filter_denial *d);
 
 /* True if the call is one of the signal calls that the supervisor must broker (process tier without
  * scoped signals) instead of refusing. */

@@ -258,6 +258,21 @@ static void check_send(struct filter_check *c, unsigned flags_arg)
     if_any_bit(c, MSG_FASTOPEN, NOTSUP, ALLOW);
 }
 
+/* WA-6: nothing else inside names no descriptor, and to who does the kernel would say EBADF. */
+static void check_descriptor(struct filter_check *c, int good)
+{
+    load_low(c, 0);
+    if_equal(c, UINT32_MAX, SEEN, good);
+}
+
+static void check_sendto(struct filter_check *c, const struct filter_options *o)
+{
+    if (o->module)
+        check_descriptor(c, is_brokered(o) ? NEXT : ALLOW);
+    if (is_brokered(o))
+        check_send(c, 3);
+}
+
 /* K-12  A socket option that is not in the table cannot be set, and no socket inside can linger.
  *
  * What is set on a socket also holds for the connect that the supervisor makes on it, and some
@@ -532,8 +547,11 @@ void filter_check_write(enum filter_rule rule, uint32_t arch, const struct filte
         return check_socketpair(ret, o);
     case RULE_SOCKOPT:
         return check_sockopt(ret, o);
+    case RULE_SOCKET_USE:
+    case RULE_SOCKET_IO:
+        return check_descriptor(ret, ALLOW);
     case RULE_SENDTO: /* and sendmmsg */
-        return check_send(ret, 3);
+        return check_sendto(ret, o);
     case RULE_SENDMSG:
         return check_send(ret, 2);
     case RULE_IOCTL:

@@ -90,6 +90,9 @@ static const struct words watch_words = {
 static const struct words foreign_words = {BOUNDARY_KERNEL,
                                            "kernel.seccomp: only the native 64-bit entry is open",
                                            "use a native 64-bit build of the program"};
+static const struct words module_words = {
+    BOUNDARY_NETWORK, "kernel.tier: a module has no sockets",
+    "no setting gives it any; a program of the system has them: --tier container --allow HOST"};
 static const struct words other_words = {BOUNDARY_KERNEL, "kernel.seccomp: not an allowed call",
                                          "see docs/seccomp.md"};
 
@@ -294,4 +297,20 @@ void filter_describe(uint32_t arch, int nr, const uint64_t args[6], struct filte
     append(ret, "%s", e->name);
     say(ret, group_words[e->group].rule ? &group_words[e->group] : &other_words);
     describe_arguments(ret, e->rule, args);
+}
+
+void filter_describe_module(struct filter_denial *d)
+{
+    static const struct {
+        const char *call, *of_module;
+    } calls[] = {{"accept", "sock_accept"},
+                 {"recvfrom", "sock_recv"},
+                 {"sendto", "sock_send"},
+                 {"shutdown", "sock_shutdown"}};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        if (strcmp(d->what, calls[i].call) != 0)
+            continue;
+        snprintf(d->what, sizeof(d->what), "%s", calls[i].of_module);
+        return say(d, &module_words);
+    }
 }

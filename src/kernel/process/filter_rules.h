@@ -23,10 +23,14 @@
     RULE(SOCKET, "allow if the family is open, see below; else deny, seen")                        \
     RULE(SOCKETPAIR, "allow if AF_UNIX, and a datagram pair only with unix sockets; else deny, "   \
                      "seen")                                                                       \
-    RULE(SOCKET_USE, "allow if unix sockets or an own network; else deny, seen")                   \
+    RULE(SOCKET_USE,                                                                               \
+         "allow if unix sockets or an own network, but not on no descriptor where the "            \
+         "code is a module; else deny, seen")                                                      \
+    RULE(SOCKET_IO, "allow; on no descriptor, where the code is a module: deny, seen")             \
     RULE(CONNECT, "brokered if the network is; else allow if unix sockets or an own network, "     \
                   "shown to the supervisor where hosts are allowed; else deny, seen")              \
-    RULE(SENDTO, "allow, but not MSG_FASTOPEN where the network is brokered (EOPNOTSUPP)")         \
+    RULE(SENDTO, "allow, but not MSG_FASTOPEN where the network is brokered (EOPNOTSUPP); on no "  \
+                 "descriptor, where the code is a module: deny, seen")                             \
     RULE(SENDMSG, "allow, but not MSG_FASTOPEN where the network is brokered (EOPNOTSUPP)")        \
     RULE(SOCKOPT, "allow if the option is listed below; SO_LINGER is pretended; else as on a "     \
                   "kernel without it (ENOPROTOOPT)")                                               \

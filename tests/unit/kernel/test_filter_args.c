@@ -589,6 +589,17 @@ TestBoth(filter_args, single_options_of_shared_calls)
           {&container, CALL_personality, {HIGH | 1}, SEEN}, );
 }
 
+/* WA-6 */
+TestBoth(filter_args, what_a_modules_runner_says_where_the_network_is_brokered)
+{
+    static const struct filter_options module = {
+        .brokered_net = true, .module = true, .notify = true};
+    CASES({&module, CALL_sendto, {UINT64_MAX, 0, 0, 0}, SEEN},
+          {&module, CALL_sendto, {3, 0, 0, 0}, ALLOW},
+          {&module, CALL_sendto, {3, 0, 0, MSG_FASTOPEN}, NOTSUP},
+          {&module, CALL_recvfrom, {UINT32_MAX, 0, 0, 0}, SEEN}, );
+}
+
 /* K-21 */
 TestBoth(filter_args, memory_is_not_merged_with_that_of_others)
 {

@@ -62,6 +62,30 @@ Test(filter_describe, names_other_entries)
     cr_assert_eq(describe(ARCH_ARM, 11, 0, 0, 0).boundary, BOUNDARY_KERNEL);
 }
 
+/* WA-6 */
+TestBoth(filter_describe, names_what_a_module_tried)
+{
+    static const struct {
+        enum call call;
+        const char *what, *of_module;
+    } rows[] = {{CALL_accept, "accept", "sock_accept"},
+                {CALL_recvfrom, "recvfrom", "sock_recv"},
+                {CALL_sendto, "sendto", "sock_send"},
+                {CALL_shutdown, "shutdown", "sock_shutdown"},
+                {CALL_bind, "bind", "bind"},
+                {CALL_ptrace, "ptrace", "ptrace"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct filter_denial plain = describe(arch, number(rows[i].call), ~0ull, 0, 0), d = plain;
+        bool own = strcmp(rows[i].what, rows[i].of_module) != 0;
+        cr_expect_str_eq(plain.what, rows[i].what);
+        filter_describe_module(&d);
+        cr_expect_str_eq(d.what, rows[i].of_module);
+        cr_expect_eq(strcmp(d.rule, "kernel.tier: a module has no sockets") == 0, own);
+        cr_expect_eq(strstr(d.hint, "--tier container --allow") != NULL, own);
+        cr_expect(!own || d.boundary == BOUNDARY_NETWORK);
+    }
+}
+
 /* Whatever the arguments: texts are there and fit the list of denials. */
 TestBoth(filter_describe, says_something_of_use_about_every_call)
 {
