@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from users import USER_ID  # noqa: E402
 BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
 SOURCES = Path(__file__).parent / "wasm"
 WASI = ["clang", "--target=wasm32-wasi", "-O1", "-w"]
-NOTCAPABLE, ROFS, FAULT, INVAL, BADF = "76", "69", "21", "28", "8"
+NOTCAPABLE, ROFS, FAULT, INVAL, BADF, NOTSUP = "76", "69", "21", "28", "8", "58"
 
 
 def brig(*args, **kwargs):
@@ -299,6 +300,17 @@ def test_variables_of_a_module_do_not_reach_its_runner(built):
 def test_a_trap_is_an_abort(built):
     result = report("--", built / "attack.wasm", "trap")
     assert result["signal"] == 6 and "trapped" in result["stderr"], result
+
+
+@pytest.mark.parametrize("options", [[], ["--noexec"]], ids=["compiled", "interpreted"])
+def test_a_signal_that_a_module_raises_is_its_end(built, options):
+    """By the signals' own numbers, which are WASI's too where they end a program. What is ignored without a handler is here as well."""
+    for number in (signal.SIGHUP, signal.SIGABRT, signal.SIGKILL, signal.SIGUSR1, signal.SIGSEGV, signal.SIGTERM):
+        told = report(*options, "--", built / "attack.wasm", "raise", int(number))
+        assert (told["signal"], told["exit_code"], told["stdout"]) == (number, None, ""), told
+    for number, want in ((0, "0"), (16, "0"), (17, "0"), (18, NOTSUP), (21, NOTSUP), (22, "0"), (31, INVAL), (2**32 - 1, INVAL)):
+        told = report(*options, "--", built / "attack.wasm", "raise", number)
+        assert (told["exit_code"], told["stdout"]) == (0, f"raised {want}\n"), (number, told)
 
 
 def test_a_stack_that_overflows_is_said(tmp_path):

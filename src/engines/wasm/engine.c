@@ -113,6 +113,17 @@ static bool take_argument(JSContextRef ctx, JSValueRef value, char kind, uint64_
     return true;
 }
 
+void engine_end_by(int number)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    signal(number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(number);
+    _exit(128 + number);
+}
+
 static JSValueRef enter(JSContextRef ctx, size_t which, size_t count, const JSValueRef values[])
 {
     const struct wasi_call *call = wasi_call_at(which);
@@ -126,6 +137,8 @@ static JSValueRef enter(JSContextRef ctx, size_t which, size_t count, const JSVa
     uint32_t result = call->handler(wasi, a);
     if (wasi->exited)
         _exit((int)(wasi->exit_code & 0xff));
+    if (wasi->raised)
+        engine_end_by(wasi->raised);
     return JSValueMakeNumber(ctx, result);
 }
 

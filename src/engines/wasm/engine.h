@@ -11,5 +11,8 @@ enum engine_end {
     ENGINE_OVERFLOWED, /* its stack */
 };
 
-/* `why` says what was wrong, in one line. Does not return if the module calls proc_exit. */
+/* `why` says what was wrong, in one line. Does not return if the module calls proc_exit, or
+ * proc_raise with a signal that ends it. */
 enum engine_end engine_run(struct wasi *w, void *module, size_t size, char *why, size_t why_size);
+/* Ends this process as that signal does. */
+__attribute__((noreturn)) void engine_end_by(int number);

@@ -90,13 +90,6 @@ static void *read_module(const char *path, const char *name, size_t *size)
     return bytes;
 }
 
-__attribute__((noreturn)) static void end_by(int number)
-{
-    signal(number, SIG_DFL);
-    raise(number);
-    _exit(128 + number);
-}
-
 struct job {
     const char *name; /* of the module */
     void *bytes;
@@ -114,12 +107,12 @@ __attribute__((noreturn)) static void *run(void *arg)
         fail("%s cannot be run: %s", job->name, why);
     case ENGINE_OVERFLOWED:
         fprintf(stderr, "brig-wasm: the stack of the module overflowed\n");
-        end_by(SIGSEGV);
+        engine_end_by(SIGSEGV);
     case ENGINE_TRAPPED:
         break;
     }
     fprintf(stderr, "brig-wasm: the module trapped: %s\n", why);
-    end_by(SIGABRT);
+    engine_end_by(SIGABRT);
 }
 
 /* In a thread of its own: where a thread's stack ends the engine can ask without /proc, which the

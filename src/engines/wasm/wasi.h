@@ -130,6 +130,7 @@ struct wasi {
     uint32_t env_count;
     bool exited; /* proc_exit was called */
     uint32_t exit_code;
+    int raised; /* the host's number of a signal that ends it: proc_raise was called; or 0 */
     struct wasi_fd fds[WASI_FDS_MAX];
 };
 

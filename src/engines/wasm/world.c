@@ -2,8 +2,11 @@
  * of which there are none. */
 #include "engines/wasm/wasi.h"
 
+#include "base/cleanup.h"
+
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -126,11 +129,25 @@ uint32_t wasi_proc_exit(struct wasi *w, const uint64_t *a)
     return WE_SUCCESS;
 }
 
+/* By WASI's numbers. A module has no handlers: what each does to a program that has none. One that
+ * is stopped could be continued by nobody. */
+#define IGNORED 0
+#define STOPS   (-1)
+static const int8_t effects[] = {IGNORED, SIGHUP,  SIGINT,  SIGQUIT, SIGILL,    SIGTRAP, SIGABRT,
+                                 SIGBUS,  SIGFPE,  SIGKILL, SIGUSR1, SIGSEGV,   SIGUSR2, SIGPIPE,
+                                 SIGALRM, SIGTERM, IGNORED, IGNORED, STOPS,     STOPS,   STOPS,
+                                 STOPS,   IGNORED, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, IGNORED,
+                                 SIGPOLL, SIGPWR,  SIGSYS};
+
+/* The engine ends the process when it sees the mark. */
 uint32_t wasi_proc_raise(struct wasi *w, const uint64_t *a)
 {
-    (void)w;
-    (void)a;
-    return WE_NOSYS;
+    if (a[0] >= ARRAY_LEN(effects))
+        return WE_INVAL;
+    if (effects[a[0]] == STOPS)
+        return WE_NOTSUP;
+    w->raised = effects[a[0]];
+    return WE_SUCCESS;
 }
 
 /* No number of the table is a socket, and nothing makes one. WA-6: that a module asked for one is
