@@ -28,7 +28,9 @@ static const struct {
      "python.wasm",
      "BRIG_WASM_PYTHON",
      true,
-     "put a build of CPython for WASI there, python.wasm and its folder lib"},
+     "unpack a build of CPython for WASI there, python.wasm and its folder lib: "
+     "github.com/brettcannon/cpython-wasi-build has some, CPython's developer guide says how to "
+     "make one"},
 };
 static const char *const places[] = {"/usr/local/lib/brig", "/usr/lib/brig"};
 
