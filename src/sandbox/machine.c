@@ -239,7 +239,7 @@ static int open_files(struct sandbox *s, struct err *err)
     return 0;
 }
 
-static int take_parked(struct sandbox *s, const struct parked *p, struct err *err)
+static int take_empty(struct sandbox *s, const struct parked *p, struct err *err)
 {
     s->machine.fds[HAND_MEMORY] = fcntl(p->memory, F_DUPFD_CLOEXEC, 3);
     s->machine.fds[HAND_STATE] = fcntl(p->state, F_DUPFD_CLOEXEC, 3);
@@ -257,8 +257,9 @@ int sandbox_machine_prepare(struct sandbox *s, struct err *err)
     if (s->machine.fds[HAND_KVM] < 0)
         return err_sys(err, "open /dev/kvm");
     if ((way != MACHINE_CLONE && open_files(s, err) < 0) ||
-        (way == MACHINE_CLONE && take_parked(s, s->parked, err) < 0) ||
-        (way == MACHINE_PARK && (take_parked(s, s->park, err) < 0 ||
+        (way == MACHINE_CLONE && parked_read(s->parked, &s->machine.fds[HAND_MEMORY],
+                                             &s->machine.fds[HAND_STATE], err) < 0) ||
+        (way == MACHINE_PARK && (take_empty(s, s->park, err) < 0 ||
                                  parked_size(s->park, s->machine.facts.memory, err) < 0)))
         return err_number(err);
     s->machine.fds[HAND_PLAN] = memfd_empty("brig-guest-plan", false, err);

@@ -24,6 +24,20 @@ int parked_make(struct parked *p, struct err *err)
     return 0;
 }
 
+int parked_read(const struct parked *p, int *memory, int *state, struct err *err)
+{
+    const struct {
+        int from, *to;
+    } files[] = {{p->memory, memory}, {p->state, state}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", files[i].from);
+        if ((*files[i].to = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+            return err_sys(err, "open the files of a parked machine");
+    }
+    return 0;
+}
+
 void parked_close(struct parked *p)
 {
     int *const fds[] = {&p->memory, &p->state};

@@ -4,7 +4,9 @@
  * VM-31  Its files are made before the monitor that fills them, and sealed when that has ended:
  * nobody can change what clones are made from. One that cannot be sealed is not used.
  * VM-32  What is in them is for monitors alone. Nobody else reads or maps them; what a clone must
- * have in common with its parked machine is told by the process that had it made, not by them. */
+ * have in common with its parked machine is told by the process that had it made, not by them.
+ * VM-33  Clones of one machine share its contents, and nothing that one of them could change: each
+ * opens the files for itself, and its monitor keeps none of them. */
 #pragma once
 
 #include "base/err.h"
@@ -37,6 +39,9 @@ struct parked {
 #define PARKED_NONE ((struct parked){.memory = -1, .state = -1})
 int parked_make(struct parked *p, struct err *err);
 void parked_close(struct parked *p);
+/* For one clone, to read. An open file has a place, flags and an owner, which all who hold it can
+ * change: clones have none in common. */
+int parked_read(const struct parked *p, int *memory, int *state, struct err *err);
 /* Before anybody maps it: it can neither grow nor shrink from then on. */
 int parked_size(const struct parked *p, uint64_t bytes, struct err *err);
 /* Fails while somebody has it mapped for writing. */

@@ -37,7 +37,8 @@ static int check_file(const struct machine_wish *w, struct err *err)
         return err_sys(err, "look at the file of guest memory");
     if (!S_ISREG(sb.st_mode) || sb.st_size < 0 || (uint64_t)sb.st_size < w->memory)
         return err_set(err, ERR_PROTOCOL, "the file of guest memory is too short");
-    if (w->kind == MACHINE_CLONE && (fcntl(w->file, F_GET_SEALS) & sealed) != sealed)
+    int seals = fcntl(w->file, F_GET_SEALS); /* negative: a file that can have none */
+    if (w->kind == MACHINE_CLONE && (seals < 0 || (seals & sealed) != sealed))
         return err_set(err, ERR_PROTOCOL, "the file of guest memory is not sealed");
     return 0;
 }

@@ -184,6 +184,8 @@ static int make_machine(struct monitor *m, const struct arguments *a, struct err
                                 .file = (int)a->memory_file};
     if (machine_make(&m->machine, &wish, err) < 0)
         return err_number(err);
+    if (wish.kind != MACHINE_ALONE) /* VM-33: it is mapped */
+        close(wish.file);
     vsock_init(&m->vsock, &m->machine.memory);
     if (open_view(m, err) < 0 || machine_add(&m->machine, &m->vsock.device, err) < 0 ||
         machine_add(&m->machine, &m->fs.device, err) < 0)

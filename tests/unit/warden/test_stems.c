@@ -219,6 +219,29 @@ Test(stems, who_could_not_clone_it_is_believed)
     cr_assert_not_null(take(&from));
 }
 
+/* VM-33 */
+Test(stems, clones_share_no_open_file)
+{
+    struct stem_source from;
+    struct err err = ERR_INIT;
+    int memory = -1, state = -1, other, second;
+    park_one();
+    cr_assert_not_null(take(&from));
+    cr_assert_eq(parked_read(&from.parked, &memory, &state, &err), 0, "%s", err.message);
+    cr_assert_eq(parked_read(&from.parked, &other, &second, &err), 0, "%s", err.message);
+    cr_expect_eq(fcntl(memory, F_GETFL) & O_ACCMODE, O_RDONLY);
+    cr_expect_eq(fcntl(state, F_GETFL) & O_ACCMODE, O_RDONLY);
+    cr_assert_eq(lseek(memory, 77, SEEK_SET), 77);
+    cr_expect_eq(lseek(other, 0, SEEK_CUR), 0);
+    int shared = dup(memory);
+    cr_expect_eq(lseek(shared, 0, SEEK_CUR), 77, "control: one that was handed on");
+    char text[6];
+    cr_expect_eq(pread(other, text, 6, 0), 6);
+    cr_expect_eq(memcmp(text, "parked", 6), 0);
+    const struct parked none = PARKED_NONE;
+    cr_expect_lt(parked_read(&none, &memory, &state, &err), 0);
+}
+
 Test(stems, an_old_one_is_used_until_there_is_another)
 {
     struct stem_source from;
