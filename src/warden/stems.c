@@ -25,6 +25,7 @@
 #define STUCK_MS     8000 /* more than anybody's patience */
 #define BACKOFF_MS   500
 #define FAILURES_MAX 8 /* 500 ms · 2^8 is two minutes */
+#define LONGEST_MS   ((uint64_t)BACKOFF_MS << FAILURES_MAX)
 #define SAID_MAX     65536
 
 struct stem {
@@ -37,7 +38,7 @@ struct stem {
     int far; /* a machine's: the door's other end, for those who make clones */
     struct parked parked;
     uid_t lease;
-    uint64_t since_ms;
+    uint64_t since_ms, ready_ms;
     uint64_t
         queued_ms; /* since when there were requests that it has not taken; 0: there are none */
     unsigned users, clones;
@@ -79,11 +80,20 @@ static unsigned past_of(struct stems *s, const char *name)
     return free_slot;
 }
 
+/* That a machine was parked says nothing of its clones: they may fail one after the other. One that
+ * was of use for longer than anybody waits for the next is no part of such a row. */
+static void forgive(struct stem *m)
+{
+    if (m->ready && (!m->machine || loop_now_ms(m->set->loop) - m->ready_ms > LONGEST_MS))
+        m->set->past[past_of(m->set, m->name)].failures = 0;
+}
+
 /* Wait twice as long each time, with some randomness so that not all are started at once. */
 static void failed(struct stem *m)
 {
     struct stems *s = m->set;
     unsigned at = past_of(s, m->name);
+    forgive(m);
     unsigned n = s->past[at].failures < FAILURES_MAX ? s->past[at].failures++ : FAILURES_MAX;
     uint64_t wait = (uint64_t)BACKOFF_MS << n;
     s->past[at].not_before_ms =
@@ -204,7 +214,8 @@ void stems_done(struct stems *s)
 static void is_ready(struct stem *m)
 {
     m->ready = true;
-    m->set->past[past_of(m->set, m->name)].failures = 0;
+    m->ready_ms = loop_now_ms(m->set->loop);
+    forgive(m);
 }
 
 static void is_of_no_use(struct stem *m, const char *why)
@@ -391,9 +402,28 @@ static void retire_old(struct stems *s, const char *name, const struct stem *bes
             continue;
         if (!m->ready)
             failed(m);
-        if (!m->ready || (best && best->ready && is_fresh(best)))
+        if (!m->ready || (best && best->ready && is_fresh(best))) {
+            forgive(m);
             retire(m);
+        }
     }
+}
+
+/* What was parked stays in memory until the last of its clones has ended, and is on nobody's
+ * account: clones that live long must not keep one after the other. */
+static bool may_start(struct stems *s, const char *name)
+{
+    unsigned kept = 0, at = past_of(s, name);
+    if (loop_now_ms(s->loop) < s->past[at].not_before_ms)
+        return false;
+    for (unsigned i = 0; i < s->count; i++)
+        kept += s->items[i]->machine && s->items[i]->door.fd < 0 && s->items[i]->users > 0 &&
+                strcmp(s->items[i]->name, name) == 0;
+    if (kept < STEMS_KEPT_MAX)
+        return true;
+    s->past[at].not_before_ms = loop_now_ms(s->loop) + LONGEST_MS;
+    say(s, name, "no other machine is parked: too many are kept by sandboxes that live on");
+    return false;
 }
 
 /* A stem that does not answer requests is replaced by another. The requests that it already has
@@ -420,8 +450,7 @@ static struct stem *choose(struct stems *s, const struct template *t)
     retire_old(s, t->name, ready);
     struct stem *coming = find(s, t->name, false);
     bool wanted = !ready || !is_fresh(ready);
-    if (wanted && !coming && !s->closed &&
-        loop_now_ms(s->loop) >= s->past[past_of(s, t->name)].not_before_ms)
+    if (wanted && !coming && !s->closed && may_start(s, t->name))
         coming = start(s, t);
     return ready ? ready : coming;
 }

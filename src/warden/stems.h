@@ -18,6 +18,8 @@
 #define STEMS_MAX        (2 * TEMPLATES_MAX)
 #define STEMS_CLONES_MAX 1000
 #define STEMS_AGE_MS     (60u * 60 * 1000)
+/* Parked machines of a template that are of no more use and that clones keep in memory. */
+#define STEMS_KEPT_MAX 8
 
 struct stem;
 

@@ -219,6 +219,58 @@ Test(stems, who_could_not_clone_it_is_believed)
     cr_assert_not_null(take(&from));
 }
 
+/* A machine is parked well each time, and none of them can be cloned. */
+Test(stems, clones_that_fail_are_waited_for_longer_each_time)
+{
+    struct stem_source from;
+    uint64_t last = 0, since = now;
+    for (int i = 0; i < 6; i++) {
+        for (since = now; take(&from) == NULL && stems.count == 0;)
+            pass(50);
+        cr_assert(i < 2 || now - since > last, "%lu after %lu", (unsigned long)(now - since),
+                  (unsigned long)last);
+        last = now - since;
+        wait_for_wardens();
+        struct stem *m = take(&from);
+        cr_assert_not_null(m, "control: it is parked: %s", said);
+        if (i == 4) /* of use for longer than the longest pause: what was before is forgotten */
+            pass(STEMS_AGE_MS / 2);
+        if (i == 4)
+            last = 0;
+        cr_assert_gt(dprintf(from.door, "it did not come up"), 0);
+        pass(2);
+        stems_drop(&stems, m);
+        cr_assert_eq(stems.count, 0);
+    }
+    for (since = now; take(&from) == NULL && stems.count == 0;)
+        pass(50);
+    cr_assert_leq(now - since, 2600, "%lu", (unsigned long)(now - since));
+}
+
+/* Each has clones that live on. */
+Test(stems, so_many_are_kept_in_memory_and_no_more)
+{
+    struct stem_source from;
+    struct stem *kept[STEMS_KEPT_MAX];
+    for (unsigned i = 0; i < STEMS_KEPT_MAX; i++) {
+        cr_assert_null(take(&from));
+        wait_for_wardens();
+        kept[i] = take(&from);
+        cr_assert_not_null(kept[i], "%s", said);
+        stems_retire(&stems, "machine");
+    }
+    cr_assert_null(take(&from));
+    cr_assert_eq(stems.count, STEMS_KEPT_MAX, "no other one is parked");
+    cr_assert(strstr(said, "too many are kept"), "%s", said);
+    stems_drop(&stems, kept[0]);
+    pass(10 * 60 * 1000);
+    cr_assert_null(take(&from));
+    cr_assert_eq(stems.count, STEMS_KEPT_MAX, "control: one has gone, another one comes");
+    for (unsigned i = 1; i < STEMS_KEPT_MAX; i++)
+        stems_drop(&stems, kept[i]);
+    wait_for_wardens();
+}
+
 /* VM-33 */
 Test(stems, clones_share_no_open_file)
 {
