@@ -75,6 +75,7 @@ struct sandbox {
         enum machine_way way;
         char why_not[128];      /* it has a parked machine and cannot be cloned from it */
         char program[PATH_MAX]; /* the monitor's */
+        char monitor[MONITOR_SIZE];
         int fds[HAND_COUNT];
         struct guest_kernel guest;
         struct kernel_machine facts;
@@ -289,7 +290,7 @@ int machine_hand_over(const struct sandbox *s, int sock, struct err *err);
 /* A clone that did not come up: all that a boot in its place needs, with the same plan. */
 int machine_boot_instead(struct sandbox *s, struct err *err);
 /* Of a machine that was parked, for its clones. */
-int machine_facts(const struct sandbox *s, struct parked_facts *ret, struct err *err);
+struct parked_facts machine_facts(const struct sandbox *s);
 void machine_plan_connect(const struct sandbox *s, const char *name, int port, struct plan *plan);
 void machine_plan_join(const struct sandbox *s, const struct sentry_program *program,
                        struct plan *plan);

@@ -162,7 +162,8 @@ static int find_monitor(struct sandbox *s, struct err *err)
     return 0;
 }
 
-/* Another build of the monitor, or another file in its place, is another identity. */
+/* Another build of the monitor, or another file in its place, is another identity. It is taken
+ * before the monitor is started: a file that is put there meanwhile is not taken for what ran. */
 static int identify(const char *program, char ret[static MONITOR_SIZE], struct err *err)
 {
     struct stat sb;
@@ -174,20 +175,20 @@ static int identify(const char *program, char ret[static MONITOR_SIZE], struct e
     return 0;
 }
 
-int machine_facts(const struct sandbox *s, struct parked_facts *ret, struct err *err)
+struct parked_facts machine_facts(const struct sandbox *s)
 {
-    *ret = (struct parked_facts){.machine = s->machine.facts, .uid = s->kernel.inside_uid};
-    return identify(s->machine.program, ret->monitor, err);
+    struct parked_facts facts = {.machine = s->machine.facts, .uid = s->kernel.inside_uid};
+    memcpy(facts.monitor, s->machine.monitor, sizeof facts.monitor);
+    return facts;
 }
 
 static int choose_way(struct sandbox *s, struct err *err)
 {
-    struct parked_facts wanted;
+    struct parked_facts wanted = machine_facts(s);
     s->machine.way = s->park ? MACHINE_PARK : MACHINE_BOOT;
     if (!s->parked)
         return 0;
-    if (machine_facts(s, &wanted, err) < 0 ||
-        guests_hash(&s->machine.guest, wanted.machine.kernel_hash, err) < 0)
+    if (guests_hash(&s->machine.guest, wanted.machine.kernel_hash, err) < 0)
         return err_number(err);
     if (!parked_fits(s->parked, &wanted, s->machine.why_not))
         return 0;
@@ -207,7 +208,8 @@ int sandbox_machine_open(struct sandbox *s, struct err *err)
     if (engine_check_request(s, err) < 0 || machine_check_policy(p, err) < 0 ||
         check_session(s, err) < 0 || read_boot_seconds(&s->machine.boot_seconds, err) < 0)
         return err_number(err);
-    if (find_monitor(s, err) < 0 || guests_choose(&s->machine.guest, err) < 0)
+    if (find_monitor(s, err) < 0 || identify(s->machine.program, s->machine.monitor, err) < 0 ||
+        guests_choose(&s->machine.guest, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     s->machine.on = true;
     s->machine.facts.memory = guest_memory(s);

@@ -82,8 +82,8 @@ static int hear(struct stem_warden *w, const struct ctl_msg *msg, struct err *er
 /* VM-31. Nobody has it mapped any more: its monitor was in a sandbox that is gone. */
 static int finish(struct stem_warden *w, struct err *err)
 {
-    struct parked_facts facts;
-    if (parked_seal(w->park, err) < 0 || machine_facts(w->s, &facts, err) < 0)
+    const struct parked_facts facts = machine_facts(w->s);
+    if (parked_seal(w->park, err) < 0)
         return err_number(err);
     ssize_t n = send(w->door, &facts, sizeof facts, MSG_NOSIGNAL | MSG_DONTWAIT);
     return n == (ssize_t)sizeof facts ? 0 : err_sys(err, "tell of a parked machine");
