@@ -26,7 +26,9 @@ bool stem_parks(const struct template *t)
 bool stem_possible(const struct template *t, char why[static STEM_WHY_SIZE])
 {
     struct err err = ERR_INIT;
-    const char *reason = stem_parks(t) ? NULL : stem_process_unfit(t, &err);
+    const char *reason = t->cold         ? "it says that it wants none (clones: false)"
+                         : stem_parks(t) ? NULL
+                                         : stem_process_unfit(t, &err);
     snprintf(why, STEM_WHY_SIZE, "%.190s", reason ? reason : "");
     return !reason;
 }

@@ -27,6 +27,7 @@ struct template
     unsigned module_count;
     unsigned pool_min, pool_max;
     uint64_t pool_idle_ms;
+    bool cold;         /* its sandboxes are never clones */
     bool public_ports; /* whoever knows the name of a port may use it, unless a request says no */
     struct policy policy;
 };
@@ -40,7 +41,8 @@ void templates_done(struct templates *t);
 /* The built-in ones. */
 int templates_init(struct templates *t, struct err *err);
 /* One file's text, JSON or YAML: {"policy","aliases","description","interpreter","modules","pool",
- * "ports"}; what it leaves out is as in `base`. Takes the place of a template of the same name. */
+ * "ports","clones"}; what it leaves out is as in `base`. Takes the place of a template of the same
+ * name. */
 int templates_add(struct templates *t, const char *name, const char *text, size_t len,
                   struct err *err);
 /* Like `base`, on a folder as root. */

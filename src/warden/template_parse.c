@@ -144,6 +144,14 @@ static int read_ports(struct reading *r, const struct json *j)
     return 0;
 }
 
+static int read_clones(struct reading *r, const struct json *j)
+{
+    if (json_type(j) != JSON_BOOL)
+        return wrong(r, j, "clones", "true or false");
+    r->t->cold = !json_bool(j);
+    return 0;
+}
+
 static int read_member(struct reading *r, const char *key, const struct json *value)
 {
     static const struct {
@@ -157,12 +165,13 @@ static int read_member(struct reading *r, const char *key, const struct json *va
         {"modules", read_modules},
         {"pool", read_pool},
         {"ports", read_ports},
+        {"clones", read_clones},
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         if (strcmp(members[i].key, key) == 0)
             return members[i].read(r, value);
     return wrong(r, value, key,
-                 "policy, aliases, description, interpreter, modules, pool or ports");
+                 "policy, aliases, description, interpreter, modules, pool, ports or clones");
 }
 
 /* Where all that runs is a module (sandbox/cells.c). */

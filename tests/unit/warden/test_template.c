@@ -1,3 +1,4 @@
+#include "warden/stem.h"
 #include "warden/template.h"
 
 #include <criterion/criterion.h>
@@ -101,6 +102,8 @@ Test(template, what_is_not_understood_is_refused)
         "[1]",
         "{\"pool\":{},\"pool\":{}}",
         "description: [x]\n",
+        "clones: 1\n",
+        "clones: no\n",
     };
     cr_assert_eq(add("pool: {min: 1, max: 2}\n"), 0, "the control");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -124,6 +127,18 @@ Test(template, the_gvisor_tier_has_numbers_of_its_own)
     cr_assert_eq(add("policy: {kernel: {tier: gvisor}, filesystem: {exec: false}}\n"),
                  -ERR_UNSUPPORTED);
     cr_assert_eq(add("policy: {kernel: {tier: [container, process]}}\n"), -ERR_UNSUPPORTED);
+}
+
+Test(template, clones_are_what_its_file_can_do_without)
+{
+    char why[STEM_WHY_SIZE];
+    cr_assert_eq(add("policy: {kernel: {tier: vm}}\n"), 0, "%s", err.message);
+    cr_assert(stem_possible(templates_find(&t, "own"), why), "control: %s", why);
+    cr_assert_eq(add("policy: {kernel: {tier: vm}}\nclones: true\n"), 0);
+    cr_assert(stem_possible(templates_find(&t, "own"), why), "control: %s", why);
+    cr_assert_eq(add("policy: {kernel: {tier: vm}}\nclones: false\n"), 0);
+    cr_assert_not(stem_possible(templates_find(&t, "own"), why));
+    cr_assert(strstr(why, "clones: false"), "%s", why);
 }
 
 Test(template, names_are_plain)
