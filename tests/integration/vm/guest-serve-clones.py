@@ -11,11 +11,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from pathlib import Path
 
 import guest_serve as serve
-from guest_serve import LOG, LONG, STATE, brig, create, monitors, run, said, until
+from guest_serve import LOG, LONG, STATE, brig, create, monitors, run, said, start_create, until
 
 COUNT = int(sys.argv[1])
 TEMPLATE = """description: a machine
@@ -125,17 +126,31 @@ def many():
     return names[0], names[-1]
 
 
+def ask_until_one_is_parked():
+    """Who asks for a sandbox beside which a machine is being parked: after failures there are pauses, and none is begun in them."""
+    end = time.monotonic() + LONG
+    while time.monotonic() < end:
+        asked = start_create()
+        until(lambda: monitors("park") or asked.poll() is not None)
+        if monitors("park"):
+            return asked
+        brig("rm", asked.communicate()[0].split()[0])
+    return None
+
+
 def killed_while_parking():
     """Whoever is killed while a machine is parked, nothing of it is left."""
     for whom in ("its warden", "its monitor", "the launcher"):
-        name = create()
-        said(f"control: a machine is being parked ({whom})", lambda: until(lambda: monitors("park"), LONG) and wardens())
+        asked = ask_until_one_is_parked()
+        said(f"control: a machine is being parked ({whom})", lambda: asked and wardens())
         if whom == "the launcher":
             serve.daemon.kill()
             serve.daemon.wait()
+            asked.communicate()
             said("the launcher is killed: nothing is left", lambda: until(lambda: not monitors("") and not wardens() and not groups()))
             continue
         end((wardens() if whom == "its warden" else monitors("park"))[0])
+        name = asked.communicate()[0].split()[0].decode()
         said(f"{whom} is killed: nothing is left", lambda: until(lambda: not monitors("park") and not wardens()) and not parked())
         said(f"{whom} is killed: sandboxes go on", lambda: answers(name))
         brig("rm", name)

@@ -84,6 +84,12 @@ def create(template="machine"):
     return box
 
 
+def start_create(template="machine"):
+    """The same, without waiting for it; prints its name."""
+    return subprocess.Popen(["brig", "create", "--state", STATE, "--template", template, "--timeout", "1h"], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
 def use(name):
     global box
     box = name
