@@ -6,7 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef __wasm__
 #define W(name) __attribute__((import_module("wasi_snapshot_preview1"), import_name(#name)))
+#else
+#define W(name) /* compilers of processors know no such attribute */
+#endif
 W(sock_accept) uint32_t raw_accept(uint32_t, uint32_t, uint32_t);
 W(sock_recv) uint32_t raw_recv(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t);
 W(sock_send) uint32_t raw_send(uint32_t, uint32_t, uint32_t, uint32_t, uint32_t);
