@@ -134,10 +134,10 @@ void jw_json_sorted(struct json_writer *w, const struct json *j);
 struct json_member {
     const char *key;
     enum json_type type;
-    const char *text;
+    const char *string;
     int64_t number;
 };
-#define JSON_TEXT(k, v) ((struct json_member){.key = (k), .type = JSON_STRING, .text = (v)})
+#define JSON_TEXT(k, v) ((struct json_member){.key = (k), .type = JSON_STRING, .string = (v)})
 #define JSON_NUMBER(k, v)                                                                          \
     ((struct json_member){.key = (k), .type = JSON_INT, .number = (int64_t)(v)})
 #define JSON_FLAG(k, v) ((struct json_member){.key = (k), .type = JSON_BOOL, .number = (v)})

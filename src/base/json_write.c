@@ -405,7 +405,7 @@ const char *json_small(char at[static JSON_SMALL_MAX], const struct json_member 
         const struct json_member *m = &members[i];
         jw_key(&w, m->key);
         if (m->type == JSON_STRING)
-            jw_string(&w, m->text);
+            jw_string(&w, m->string);
         else if (m->type == JSON_BOOL)
             jw_bool(&w, m->number != 0);
         else

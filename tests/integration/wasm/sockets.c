@@ -1,5 +1,5 @@
-/* A module that uses sockets if it is told to: as a command by its first argument, as an interpreter of cells
- * (src/wire/interp.h) by the code of one. For clang and wasi-libc. */
+/* A module that uses sockets if it is told to: as a command by its first argument, as an
+ * interpreter of cells (src/wire/interp.h) by the code of one. For clang and wasi-libc. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ W(sock_shutdown) uint32_t raw_shutdown(uint32_t, uint32_t);
 
 static void use(uint32_t fd)
 {
-    printf("%u %u %u %u\n", raw_accept(fd, 0, 0), raw_recv(fd, 0, 0, 0, 0, 0), raw_send(fd, 0, 0, 0, 0), raw_shutdown(fd, 2));
+    printf("%u %u %u %u\n", raw_accept(fd, 0, 0), raw_recv(fd, 0, 0, 0, 0, 0),
+           raw_send(fd, 0, 0, 0, 0), raw_shutdown(fd, 2));
 }
 
 static void say(int fd, const char *text)
@@ -41,7 +42,8 @@ static int cells(int requests, int answers)
     static char text[65536], said[256];
     uint32_t len;
     say(answers, "{\"type\":\"ready\",\"language\":\"javascript\",\"version\":\"0\",\"pid\":1}");
-    while (whole(requests, (char *)&len, sizeof len) && len < sizeof text && whole(requests, text, len)) {
+    while (whole(requests, (char *)&len, sizeof len) && len < sizeof text &&
+           whole(requests, text, len)) {
         text[len] = '\0';
         const char *id = strstr(text, "\"id\":");
         if (!id)
