@@ -177,7 +177,7 @@ static int connect_server(struct keeper *k, struct err *err)
 
 static int start(struct keeper *k, struct err *err)
 {
-    int theirs[LINES_CHANNELS], report[2];
+    int theirs[LINES_CHANNELS] = {-1, -1, -1, -1, -1}, report[2];
     if (make_descriptors(k, theirs, err) < 0)
         return err_number(err);
     if (pipe2(report, O_CLOEXEC) < 0 || (report[1] = high(report[1])) < 0)

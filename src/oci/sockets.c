@@ -36,7 +36,7 @@ struct place {
 
 static void look(const char *name, uint64_t resolve, struct place *ret)
 {
-    struct sys_statx sx;
+    struct sys_statx sx = {0};
     char link[64];
     cleanup_fd int fd = sys_openat2(AT_FDCWD, name, O_PATH | O_CLOEXEC, 0, resolve);
     *ret = (struct place){.why = fd < 0 ? errno : 0};

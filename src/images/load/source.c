@@ -271,7 +271,7 @@ static void write_manifest(struct load_image *i, const char *const packers[])
 static int read_docker(int dir, const struct archive_image *a, struct load_image *i,
                        struct err *err)
 {
-    const char *packers[IMAGE_LAYERS_MAX];
+    const char *packers[IMAGE_LAYERS_MAX] = {0};
     if (read_file(dir, a->config, &i->config_text, err) < 0 ||
         config_parse(buf_text(&i->config_text), i->config_text.len, &i->config, err) < 0)
         return err_number(err);
