@@ -180,7 +180,7 @@ def test_sockets_of_a_module_are_denied_by_name(tmp_path_factory):
     with Daemon(USERS[0], templates=TEMPLATES, env={"BRIG_WASM_JAVASCRIPT": str(folder / "sockets.wasm")}) as daemon:
         mcp = Http(daemon)
         session = mcp.session(template="wasm")
-        for code, calls in (("nothing", []), ("sockets", SOCKET_CALLS), ("nothing", [])):
+        for code, calls in (("nothing", []), ("sockets", SOCKET_CALLS), ("sockets", SOCKET_CALLS), ("nothing", [])):
             done, _ = mcp.call("run_code", session_id=session, code=code, language="javascript")
             assert done["ok"] and done["stdout"] == ("57 57 57 57\n" if calls else ""), done
             assert sorted((d["what"], d["boundary"], d["count"]) for d in done["denials"]) == [(call, "network", 1) for call in calls], done

@@ -140,10 +140,9 @@ static void on_settled(void *ctx, const struct err *err)
 }
 
 /* The interpreter's words come straight from inside, the refusals by the warden and brig-proxy: an
- * error waits until they, asked in turn, have told what they refused before. So does a good end in
- * a sandbox to which something was refused already: a refusal that is repeated is told late, and
- * would be taken for the next cell's. False: the end is to be told later. A caller that does not
- * ask for refusals need not wait. */
+ * error waits until they, asked in turn, have told what they refused before. So does a good end:
+ * what is told late would be taken for the next cell's. False: the end is to be told later. A
+ * caller that does not ask for refusals need not wait. */
 static bool settle(struct context *c, struct execution *e)
 {
     if (e->settled || !e->sink.denied)
@@ -174,7 +173,7 @@ bool execution_hear(struct context *c, const struct interp_said *s)
     fault_point(FAULT_EXECUTE_SAID);
     if (s->word == INTERP_END) {
         bool quiet = !e->failed && !e->cancelled;
-        if (quiet && box_denials(c->box) && !settle(c, e))
+        if (quiet && !settle(c, e))
             return false;
         if (quiet)
             tell_denied(c, e);

@@ -257,9 +257,9 @@ void run_finish(struct mcp_run *r)
             tell(r, &r->line[i]);
     run_drop_half(r);
     r->ended = true;
-    /* The warden's list of denials may still be on its way. After a failure wait for it, because it
-     * may hold the reason; after a success do not. */
-    if (r->failed && b) {
+    /* What was refused is told by the warden, which is not who told the end: wait until it has told
+     * all that was refused before. */
+    if (b) {
         activity_wait(&r->c->activity);
         box_settle(b, on_settled, r);
     } else {
