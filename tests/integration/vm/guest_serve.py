@@ -40,13 +40,17 @@ server.serve_forever()
 
 
 def said(name, question):
+    """The first "no" is the last word: what comes after it would wait for long, or mean nothing."""
     try:
         truth, why = question(), ""
     except Exception as error:  # every failure is an answer
         truth, why = False, repr(error)
     print("yes" if truth else "no", name, flush=True)
     if not truth:
-        print(name, why, "- the last command:", last, file=sys.stderr, flush=True)
+        print(name, why, "- the last command:", last, "- the daemon's log:", LOG.read_text()[-1500:], file=sys.stderr, flush=True)
+        if daemon and daemon.poll() is None:
+            daemon.kill()
+        os._exit(1)
 
 
 last = None
@@ -163,10 +167,10 @@ def typed():
                 seen += os.read(fd, 65536)
         return pattern in seen
 
-    os.write(fd, b"tty; stty size; echo fi''rst\n")
+    os.write(fd, b"tty; stty size; echo fi''rst; cat\n")
     first = wait(b"first") and b"/dev/pts/" in seen and b"33 77" in seen
-    os.write(fd, b"echo go''es; cat\n")
-    wait(b"goes")
+    os.write(fd, b"there\n")
+    wait(b"there\r\nthere")  # the second one is cat's: a key before that may be for a shell that has not made it yet
     os.write(fd, b"\x03")
     wait(b"^C")
     os.write(fd, b"echo sec''ond; exit 5\n")
