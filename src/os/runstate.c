@@ -69,6 +69,8 @@ int runstate_open(const char *name, bool make)
     const char *state = getenv("XDG_STATE_HOME");
     if (!state || state[0] != '/')
         return runstate_open_fixed(name, make);
+    if (make && mkdir(state, 0700) < 0 && errno != EEXIST)
+        return -1;
     return enter_own(open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC), none, name, make, true);
 }
 

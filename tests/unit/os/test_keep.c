@@ -129,6 +129,19 @@ Test(keep, the_usual_places)
     is_free(at("deep"));
 }
 
+Test(keep, a_place_that_the_environment_names_is_made)
+{
+    struct stat sb;
+    setenv("XDG_STATE_HOME", at("new"), 1);
+    cr_assert_lt(runstate_open("net", false), 0);
+    cr_assert_lt(stat(at("new"), &sb), 0, "asking makes nothing");
+    cleanup_fd int net = runstate_open("net", true);
+    cr_assert_geq(net, 0);
+    cr_assert(stat(at("new"), &sb) == 0 && (sb.st_mode & 07777) == 0700);
+    setenv("XDG_STATE_HOME", at("neither/new"), 1);
+    cr_assert_lt(runstate_open("net", true), 0);
+}
+
 Test(keep, forgotten_when_it_is_removed)
 {
     cleanup_fd int fd = make("deep/state");
