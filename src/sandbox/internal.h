@@ -281,12 +281,12 @@ unsigned sandbox_machine_hand(struct sandbox *s, int *fds);
 /* The plan of the code inside the guest. */
 int sandbox_machine_write(struct sandbox *s, struct err *err);
 void sandbox_machine_done(struct sandbox *s);
-/* Sessions: what init is to start before all else, and what that gets over its first descriptor
- * after stdio (the caller keeps them); and in the place of each program, what stands before its
- * arguments.
- */
+/* Sessions: what init is to start before all else; the socket that is its first descriptor after
+ * stdio, and brings it what sandbox_machine_hand names, which is held here no longer (a socket of
+ * its own, because init must never hold that); and in the place of each program, what stands before
+ * its arguments. */
 void machine_plan_boot(const struct sandbox *s, struct plan *plan);
-int machine_hand_over(const struct sandbox *s, int sock, struct err *err);
+int machine_hand_over(struct sandbox *s, int *theirs, struct err *err);
 /* A clone that did not come up: all that a boot in its place needs, with the same plan. */
 int machine_boot_instead(struct sandbox *s, struct err *err);
 /* Of a machine that was parked, for its clones. */

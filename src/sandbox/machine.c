@@ -342,13 +342,18 @@ void machine_plan_boot(const struct sandbox *s, struct plan *plan)
     give_number(plan, patience(s));
 }
 
-int machine_hand_over(const struct sandbox *s, int sock, struct err *err)
+int machine_hand_over(struct sandbox *s, int *theirs, struct err *err)
 {
     char byte = 0;
     const struct iovec part = {&byte, 1};
-    int handed[HANDED_MOST];
+    int handed[HANDED_MOST], pair[2];
     unsigned count = gather(s, handed);
-    ssize_t n = rights_send(sock, &part, 1, handed, count, MSG_DONTWAIT);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_sys(err, "make a socket to the monitor");
+    *theirs = pair[1];
+    ssize_t n = rights_send(pair[0], &part, 1, handed, count, MSG_DONTWAIT);
+    close(pair[0]);
+    sandbox_machine_done(s);
     errno = n < 0 ? (int)-n : 0;
     return n < 0 ? err_sys(err, "hand the monitor what it needs") : 0;
 }

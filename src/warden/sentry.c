@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 /* A machine that is far too busy may take its time; one on which it does not work at all says so
  * much earlier. */
@@ -196,21 +195,6 @@ static int make_pipe(struct warden *w, struct loop_io *io, int *theirs,
     return 0;
 }
 
-/* What the monitor is to have comes over a socket of its own: init never holds it. */
-static int make_handover(struct warden *w, int *theirs, struct err *err)
-{
-    int pair[2];
-    if (!is_machine(w))
-        return 0;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return err_sys(err, "make a socket to the monitor");
-    *theirs = pair[1];
-    int result = machine_hand_over(w->s, pair[0], err);
-    close(pair[0]);
-    sandbox_machine_done(w->s);
-    return result;
-}
-
 static int make_ends(struct warden *w, int fds[static SPAWN_FDS], struct err *err)
 {
     struct warden_sentry *y = &w->sentry;
@@ -223,7 +207,7 @@ static int make_ends(struct warden *w, int fds[static SPAWN_FDS], struct err *er
     if ((fds[SPAWN_STATUS] = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0 ||
         (fds[SPAWN_STDIN] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
         return err_sys(err, "open /dev/null");
-    return make_handover(w, &fds[SPAWN_REQUESTS], err);
+    return is_machine(w) ? machine_hand_over(w->s, &fds[SPAWN_REQUESTS], err) : 0;
 }
 
 /* A clone leaves time for a boot in its place. */

@@ -24,19 +24,6 @@ static int prepare(struct stem_warden *w, struct err *err)
                : sandbox_image_apply(&w->policy, &w->image, err);
 }
 
-/* What the monitor is to have comes over a socket of its own: init never holds it. */
-static int hand_over(struct stem_warden *w, int *theirs, struct err *err)
-{
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return err_sys(err, "make a socket to the monitor");
-    *theirs = pair[1];
-    int result = machine_hand_over(w->s, pair[0], err);
-    close(pair[0]);
-    sandbox_machine_done(w->s);
-    return result;
-}
-
 static int start(struct stem_warden *w, struct err *err)
 {
     struct plan block;
@@ -47,7 +34,7 @@ static int start(struct stem_warden *w, struct err *err)
         return err_sys(err, "connect the monitor");
     w->errors = pipe[0];
     cleanup_fd int errors = pipe[1];
-    if (hand_over(w, &handover, err) < 0)
+    if (machine_hand_over(w->s, &handover, err) < 0)
         return err_number(err);
     int fds[SPAWN_FDS] = {[SPAWN_STDIN] = null,
                           [SPAWN_STDOUT] = null,
