@@ -408,6 +408,16 @@ static void on_ready(struct launcher *l)
         l->c->ready(l->c->ctx);
 }
 
+/* One that has ended meanwhile is on the list until it was waited for, so that its number is its
+ * own. Its guardian cleans up, as after any other death. */
+static void on_kill(struct launcher *l, const struct json *tree)
+{
+    const char *id = json_text(tree, "id");
+    const struct child *c = id ? find(l, id) : NULL;
+    if (c)
+        kill(c->pid, SIGKILL);
+}
+
 /* In place: whatever a launch says in confidence stands in the message alone. */
 static int take_object(struct launcher *l, struct wire_msg *msg, struct err *err)
 {
@@ -419,6 +429,8 @@ static int take_object(struct launcher *l, struct wire_msg *msg, struct err *err
         r = on_launch(l, msg->request, root, err);
     else if (r == 0 && msg->type == WIRE_CLEAN)
         r = on_clean(l, msg->request, root);
+    else if (r == 0 && msg->type == WIRE_KILL)
+        on_kill(l, root);
     else if (r == 0 && json_get(root, "template") && json_text(root, "template"))
         stems_retire(&l->stems, json_text(root, "template"));
     json_free(root);
@@ -439,6 +451,7 @@ static void take_order(struct launcher *l, struct wire_msg *msg)
     case WIRE_RETIRE:
     case WIRE_LAUNCH:
     case WIRE_CLEAN:
+    case WIRE_KILL:
         if (take_object(l, msg, &err) < 0)
             tell_fail(l, msg->request, &err);
         break;

@@ -67,6 +67,7 @@
     /* front → launcher, later additions. READY (without text) says that the front serves. */    \
     X(CLEAN, "clean") /* {"ids":[…]}: boxes of an earlier run that crashed; removes what is left \
                          of them. DONE, value = how many had left something */                     \
+    X(KILL, "kill")   /* {"id"}: its warden does not answer, and is killed; GONE follows */        \
     /* front → recorder: {"box","key","receipt":{…}}: the end of a sandbox, to be signed.      \
        supervisor of brig run → notary: the body as a sealed file; DONE has the signature */     \
     X(RECEIPT, "receipt")                                                                          \

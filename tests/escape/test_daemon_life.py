@@ -323,6 +323,23 @@ def test_L07_a_client_that_leaves_during_an_execution(daemon, nothing_left):
     box.kill()
 
 
+# ---- L-08 ----
+
+def test_L08_a_warden_that_does_not_answer(daemon, nothing_left):
+    """One that is held up (here by a signal, in place of a file system that something inside serves) is killed, and all of its sandbox ends.
+    Control: the next sandbox ends without that."""
+    box, control = daemon.create(), daemon.create()
+    inside = sleeper_of(daemon, box)
+    warden = parent(parent(inside))
+    assert daemon.children()[warden] == "brig-warden"
+    os.kill(warden, signal.SIGSTOP)
+    assert control.kill() == 204 and parent(warden), "and this one is still there"
+    answer = daemon.request("DELETE", f"/sandboxes/{box.id}", timeout=300)
+    assert answer.status == 204, answer
+    wait_for(lambda: not {warden, inside} & daemon.children().keys(), what="its warden and its process have ended")
+    assert box.id not in daemon.live()
+
+
 # ---- L-09 ----
 
 STAY = r"""

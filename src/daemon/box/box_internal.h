@@ -9,7 +9,8 @@
 #define READY_MS         30000u /* until it is attested */
 #define CLAIM_MS         60000u
 #define END_MS           10000u /* then its socket is closed, which ends it too */
-#define GONE_MS          30000u /* then whoever waits for its end is told that it does not end */
+#define GONE_MS          20000u /* then its warden is killed: something inside may hold it up */
+#define KILLED_MS        10000u /* then whoever waits for its end is told that it does not end */
 #define ANSWER_MS        30000u /* whatever else is asked of a warden */
 
 #define PROCESSES_MAX  256u
@@ -51,7 +52,7 @@ struct box {
     bool pooled;                 /* was launched for the pool */
     bool in_pool; /* counts there, as one that starts or (pool_idle) one that waits */
     bool pool_idle;
-    bool freezing, ended, end_late;
+    bool freezing, ended, end_late, killed;
     struct box_waiter *wakers; /* for a resume: box_time.c */
     unsigned version;          /* of the template when it was launched */
     struct box *newer, *older; /* in the pool */

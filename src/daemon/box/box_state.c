@@ -277,8 +277,9 @@ void box_on_ended(struct box *b, const char *reason)
     }
 }
 
-/* Bounded (L-08): first its socket is closed, which a warden cannot overlook; then who waits is
- * told. The box counts until it is really gone. */
+/* Bounded (L-08, LC-13): first its socket is closed, which a warden that runs cannot overlook; one
+ * that waits for what the code inside controls is killed, by who may; then who waits is told. The
+ * box counts until it is really gone. */
 void box_end_is_late(struct box *b)
 {
     struct err err = ERR_INIT;
@@ -286,6 +287,14 @@ void box_end_is_late(struct box *b)
         b->end_late = true;
         peer_close(&b->warden, NULL);
         loop_timer_set(b->core->loop, &b->timer, GONE_MS);
+        return;
+    }
+    if (!b->killed) {
+        const char *text = JSON_SMALL(JSON_TEXT("id", b->info.id));
+        b->killed = true;
+        core_record(b->core, "box.killed", b, b->info.owner, NULL);
+        peer_send(&b->core->launcher, WIRE_KILL, 0, 0, text, strlen(text));
+        loop_timer_set(b->core->loop, &b->timer, KILLED_MS);
         return;
     }
     errno = ETIMEDOUT;

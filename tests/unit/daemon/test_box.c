@@ -278,7 +278,14 @@ Test(box, one_that_never_ends_counts_and_is_said, .init = world_begin, .fini = w
     struct got g = {0};
     w.no_gone = true;
     box_end(b, "asked", on_done, &g);
+    pass(29000);
+    cr_assert_eq(w.kills, 0, "its socket was closed, which it may still see");
+    pass(2000);
+    cr_assert_eq(w.kills, 1);
+    cr_assert_eq(g.calls, 0);
     pass(60000);
+    cr_assert_eq(w.kills, 1);
+    cr_assert_eq(recorded("box.killed"), 1);
     cr_assert_eq(g.calls, 1);
     cr_assert_eq(g.err.sys_errno, ETIMEDOUT);
     cr_assert_eq(recorded("box.stuck"), 1);

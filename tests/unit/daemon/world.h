@@ -51,7 +51,8 @@ static struct {
 
     /* what they saw */
     char records[1 << 18];
-    unsigned record_count, puts, put_nulls, launches, retires, stops, claims, ends, live, most_live;
+    unsigned record_count, puts, put_nulls, launches, retires, kills, stops, claims, ends, live,
+        most_live;
     unsigned signals, last_signal;
     int64_t last_signal_pid;
     bool last_group;
@@ -396,6 +397,7 @@ static void on_double_launcher(struct loop_io *io, uint32_t events)
     }
     if (w.msg.type == WIRE_RETIRE)
         w.retires++;
+    w.kills += w.msg.type == WIRE_KILL;
     if (w.msg.type == WIRE_STOP)
         w.stops++;
     if (w.msg.type == WIRE_CLEAN) {
