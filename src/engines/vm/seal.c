@@ -31,8 +31,8 @@ int seal_processor(struct err *err)
 /* Reading, writing what is open, looking at files. */
 #define CALLS_LOOK                                                                                 \
     SEAL_CALLS_LIFE, SYS_read, SYS_write, SYS_writev, SYS_preadv, SYS_close, SYS_fstat,            \
-        SYS_newfstatat, SYS_statx, SYS_fstatfs, SYS_fcntl, SYS_lseek, SYS_getdents64,              \
-        SYS_readlinkat, SYS_ppoll, SYS_rt_sigaction
+        SYS_newfstatat, SYS_statx, SYS_fstatfs, SYS_lseek, SYS_getdents64, SYS_readlinkat,         \
+        SYS_ppoll, SYS_rt_sigaction
 #ifdef SYS_poll
 #define CALLS_POLL SYS_poll,
 #else
