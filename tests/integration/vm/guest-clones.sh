@@ -12,7 +12,7 @@ mkdir -p -m 700 "$XDG_STATE_HOME"
 python3 /guest/guest-network-server.py >/tmp/server.$role 2>&1 &
 server=$!
 until grep -q '^ready$' /tmp/server.$role; do sleep 1; done
-timeout 5000 python3 /guest/guest-serve-clones.py "$CLONES" 2>"$out.err" </dev/null | while read -r verdict what; do
+timeout -s INT -k 60 2400 python3 /guest/guest-serve-clones.py "$CLONES" 2>"$out.err" </dev/null | while read -r verdict what; do
     case $verdict in
     yes) echo "ok $role: clones: $what" ;;
     no) echo "not ok $role: clones: $what" ;;

@@ -206,7 +206,7 @@ if [ "$role" = user ]; then # in the middle of a transfer
 fi
 wait $run
 if [ "$role" = user ]; then # sandboxes of brig serve: one machine for nearly all of it
-    timeout 3000 python3 /guest/guest-serve-machines.py >"$out" 2>"$out.err"
+    timeout -s INT -k 60 2400 python3 /guest/guest-serve-machines.py >"$out" 2>"$out.err"
     for what in "a sandbox is a machine" "a command's output and status" "its walls" "what is not there" "much in and out" \
         "what it leaves running is not waited for" "a signal" "files, as they are now" "a cell" "and the next one" "a terminal" \
         "rules and a secret" "a port" "no server" "control: what spins uses the processor" "paused, it stands still" "control: it spins again" "and goes on" \
@@ -215,7 +215,7 @@ if [ "$role" = user ]; then # sandboxes of brig serve: one machine for nearly al
         check "serve: $what"
     done
     for processors in 1 ${FULL:+2}; do
-        timeout 3000 python3 /guest/guest-park.py $processors 2 >"$out" 2>"$out.err"
+        timeout -s INT -k 60 2400 python3 /guest/guest-park.py $processors 2 >"$out" 2>"$out.err"
         [ $? = 0 ]
         check "clones, $processors: all of it was tried"
         sed 's/^yes //' "$out" >"$out.names"
