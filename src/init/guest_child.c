@@ -140,11 +140,15 @@ static int load_modules(struct err *err)
     return 0;
 }
 
+/* The monitor always answers. How long that may take is said outside (a host may be busy, a machine
+ * parked), not by the two seconds that a kernel waits for an answer. */
 int guest_dial(uint32_t port, bool wait, struct err *err)
 {
     struct sockaddr_vm to = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST, .svm_port = port};
+    const struct timeval patience = {.tv_sec = 24 * 60 * 60};
     int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC | (wait ? 0 : SOCK_NONBLOCK), 0);
     if (fd >= 0 &&
+        setsockopt(fd, AF_VSOCK, SO_VM_SOCKETS_CONNECT_TIMEOUT, &patience, sizeof patience) == 0 &&
         (connect(fd, (struct sockaddr *)&to, sizeof to) == 0 || (!wait && errno == EINPROGRESS)))
         return fd;
     err_sys(err, "reach the monitor");
