@@ -725,7 +725,7 @@ def test_descriptors_on_their_way_do_not_keep_others_from_starting(tier, hard):
         said = flood.stdout.readline().split()
         assert said and int(said[0]) > 200 and int(said[1]) == errno.ETOOMANYREFS, said or flood.communicate()
         if not hard:
-            wait_for(lambda: one() == "ETOOMANYREFS\n", what="the control: a program of that user cannot send")
+            wait_for(lambda: one() == "ETOOMANYREFS\n", 600, what="the control: a program of that user cannot send")
         for other in ("container", "process"):
             done = USER.run("--tier", other, "--", "echo", "started", preexec_fn=limit)
             assert done.stdout == "started\n", (other, done)
