@@ -33,7 +33,11 @@
  * much more of this one than of the stack that it keeps in its memory. Only what is used costs. */
 #define STACK_BYTES    (64u << 20)
 #define STACK_USED_MAX (STACK_BYTES - (2u << 20))
-#define VARIABLE       "brig:" /* as credentials/credentials.h has it */
+/* How much a function runs (15 for a call, 1 for each round of a loop) before the engine compiles
+ * it a second time, with all of its optimizations. By itself it does so after a tenth of that: half
+ * of what CPython's start costs went into code that was hardly run again. */
+#define OPTIMIZED_AFTER 500000
+#define VARIABLE        "brig:" /* as credentials/credentials.h has it */
 /* As wire/interp.h has them. */
 #define REQUESTS 3
 #define ANSWERS  4
@@ -247,5 +251,6 @@ int main(int argc, char *argv[])
         jsc_options_set_boolean(JSC_OPTIONS_USE_JIT, FALSE);
     }
     jsc_options_set_uint("maxPerThreadStackUsage", STACK_USED_MAX);
+    jsc_options_set_int("thresholdForOMGOptimizeAfterWarmUp", OPTIMIZED_AFTER);
     run_apart(&job);
 }
