@@ -365,9 +365,14 @@ def test_w06_sockets_are_denied_by_name(built, tier, options):
 
 def test_w09_imports_beyond_wasi_are_named(tmp_path):
     for item in [("env", "system"), ("wasi_snapshot_preview1", "__proto__"), ("wasi_snapshot_preview1", "constructor"),
-                 ("wasi_snapshot_preview1", "toString"), ("__proto__", "fd_write"), ("wasi_unstable", "fd_write")]:
+                 ("wasi_snapshot_preview1", "toString"), ("__proto__", "fd_write"), ("wasi_unstable", "system"), ("wasi_unstable", "__proto__")]:
         result = wasm("-q", "--", written(tmp_path, module(imports=[function(*item)])))
         assert result.returncode == 126 and json.dumps(item[1]) in result.stderr, (item, result)
+    states = ["wasi_snapshot_preview1", "wasi_unstable"]
+    for first, second in (states, states[::-1]):
+        both = wasm("-q", "--", written(tmp_path, module(imports=[function(first, "fd_write"), function(second, "fd_read")])))
+        assert both.returncode == 126 and f'"{second}" "fd_read"' in both.stderr and f"not of {first}" in both.stderr, both
+        assert wasm("-q", "--", written(tmp_path, module(imports=[function(first, "fd_write"), function(first, "fd_read")]))).returncode == 0, "control"
     for kind, tail in [("memory", b"\2\0\1"), ("global", b"\3\x7f\0"), ("table", b"\1\x70\0\1")]:
         data = module(imports=[name("wasi_snapshot_preview1") + name("fd_write") + tail], functions=0, memory=kind != "memory")
         result = wasm("-q", "--", written(tmp_path, data))

@@ -45,21 +45,23 @@ static void guard_errno(void)
 #define LINK_BEGIN                                                                                 \
     "(function (bytes, wasi) {\n"                                                                  \
     "  const module = new WebAssembly.Module(bytes);\n"                                            \
+    "  const needs = WebAssembly.Module.imports(module);\n"                                        \
+    "  const older = needs.length && needs[0].module === 'wasi_unstable';\n"                       \
+    "  const name = older ? 'wasi_unstable' : 'wasi_snapshot_preview1';\n"                         \
     "  const given = Object.create(null);\n"                                                       \
-    "  for (const i of WebAssembly.Module.imports(module)) {\n"
+    "  for (const i of needs) {\n"
 #define LINK_CHECK                                                                                 \
     "    const text = JSON.stringify(i.module) + ' ' + JSON.stringify(i.name);\n"                  \
     "    if (i.kind !== 'function')\n"                                                             \
     "      throw new WebAssembly.LinkError('it imports ' + text + ', a ' + i.kind + '; WASI has "  \
     "functions only');\n"                                                                          \
-    "    if (i.module !== 'wasi_snapshot_preview1' || !Object.hasOwn(wasi, i.name))\n"             \
-    "      throw new WebAssembly.LinkError('it imports ' + text + ', which is not of "             \
-    "wasi_snapshot_preview1');\n"
+    "    if (i.module !== name || !Object.hasOwn(wasi, i.name))\n"                                 \
+    "      throw new WebAssembly.LinkError('it imports ' + text + ', which is not of ' + name);\n"
 #define LINK_END                                                                                   \
     "    given[i.name] = wasi[i.name];\n"                                                          \
     "  }\n"                                                                                        \
     "  const all = Object.create(null);\n"                                                         \
-    "  all.wasi_snapshot_preview1 = given;\n"                                                      \
+    "  all[name] = given;\n"                                                                       \
     "  const kinds = Object.create(null);\n"                                                       \
     "  for (const e of WebAssembly.Module.exports(module)) kinds[e.name] = e.kind;\n"              \
     "  if (kinds._start !== 'function')\n"                                                         \
@@ -67,7 +69,7 @@ static void guard_errno(void)
     "command');\n"                                                                                 \
     "  const exports = new WebAssembly.Instance(module, all).exports;\n"                           \
     "  const memory = kinds.memory === 'memory' ? exports.memory : null;\n"                        \
-    "  return [() => memory ? new Uint8Array(memory.buffer) : null, exports._start];\n"            \
+    "  return [() => memory ? new Uint8Array(memory.buffer) : null, exports._start, older];\n"     \
     "})"
 
 static const char link_text[] = LINK_BEGIN LINK_CHECK LINK_END;
@@ -249,6 +251,7 @@ enum engine_end engine_run(struct wasi *w, void *module, size_t size, char *why,
     if (!linked)
         return judge(ctx, thrown, why, why_size);
     JSValueProtect(ctx, linked);
+    w->older = JSValueToBoolean(ctx, JSObjectGetPropertyAtIndex(ctx, linked, 2, NULL));
     look = JSValueToObject(ctx, JSObjectGetPropertyAtIndex(ctx, linked, 0, NULL), NULL);
     JSObjectRef start =
         JSValueToObject(ctx, JSObjectGetPropertyAtIndex(ctx, linked, 1, NULL), NULL);

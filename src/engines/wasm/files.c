@@ -87,14 +87,15 @@ uint32_t wasi_fd_pwrite(struct wasi *w, const uint64_t *a)
 
 uint32_t wasi_fd_seek(struct wasi *w, const uint64_t *a)
 {
-    static const int whences[] = {SEEK_SET, SEEK_CUR, SEEK_END};
+    static const int whences[] = {SEEK_SET, SEEK_CUR, SEEK_END},
+                     older[] = {SEEK_CUR, SEEK_END, SEEK_SET};
     struct wasi_fd *f;
     uint32_t r = wasi_look(w, a[0], WR(WR_SEEK), &f);
     if (r != WE_SUCCESS)
         return r;
     if (a[2] > 2)
         return WE_INVAL;
-    off_t at = lseek(f->fd, (off_t)a[1], whences[a[2]]);
+    off_t at = lseek(f->fd, (off_t)a[1], (w->older ? older : whences)[a[2]]);
     return at < 0 ? wasi_error(errno) : wasi_put64(w, a[3], (uint64_t)at);
 }
 
@@ -161,20 +162,30 @@ uint32_t wasi_fd_fdstat_set_flags(struct wasi *w, const uint64_t *a)
     return done(fcntl(f->fd, F_SETFL, flags));
 }
 
+static uint64_t nanoseconds(const struct timespec *t)
+{
+    return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
+}
+
 uint32_t wasi_put_stat(struct wasi *w, uint64_t at, const struct stat *sb)
 {
-    uint64_t out[8] = {sb->st_dev,
-                       sb->st_ino,
-                       wasi_type_of(sb->st_mode),
-                       sb->st_nlink,
-                       (uint64_t)sb->st_size,
-                       (uint64_t)sb->st_atim.tv_sec * 1000000000u + (uint64_t)sb->st_atim.tv_nsec,
-                       (uint64_t)sb->st_mtim.tv_sec * 1000000000u + (uint64_t)sb->st_mtim.tv_nsec,
-                       (uint64_t)sb->st_ctim.tv_sec * 1000000000u + (uint64_t)sb->st_ctim.tv_nsec};
-    void *place = wasi_span(w, at, sizeof out);
+    uint64_t kind = wasi_type_of(sb->st_mode), links = sb->st_nlink;
+    uint64_t out[8] = {sb->st_dev, sb->st_ino};
+    size_t n = 2;
+    if (w->older) /* one byte, and four from the fourth on */
+        out[n++] = kind | (links > UINT32_MAX ? UINT32_MAX : links) << 32;
+    else {
+        out[n++] = kind;
+        out[n++] = links;
+    }
+    out[n++] = (uint64_t)sb->st_size;
+    out[n++] = nanoseconds(&sb->st_atim);
+    out[n++] = nanoseconds(&sb->st_mtim);
+    out[n++] = nanoseconds(&sb->st_ctim);
+    void *place = wasi_span(w, at, n * sizeof out[0]);
     if (!place)
         return WE_FAULT;
-    memcpy(place, out, sizeof out);
+    memcpy(place, out, n * sizeof out[0]);
     return WE_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #define SUBSCRIPTION   48
+#define OLDER_CLOCK    8 /* in wasi_unstable a clock has a name of its own before the rest */
 #define EVENT          32
 #define SUBSCRIBED_MAX WASI_FDS_MAX
 
@@ -41,14 +42,15 @@ static uint64_t end_of(uint32_t id, uint64_t timeout, bool absolute)
     return timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
 }
 
+/* s: what is told of the clock. */
 static void read_clock(const uint8_t *s, struct wanted *ret)
 {
     uint32_t id;
     uint64_t timeout;
     uint16_t flags;
-    memcpy(&id, s + 16, sizeof id);
-    memcpy(&timeout, s + 24, sizeof timeout);
-    memcpy(&flags, s + 40, sizeof flags);
+    memcpy(&id, s, sizeof id);
+    memcpy(&timeout, s + 8, sizeof timeout);
+    memcpy(&flags, s + 24, sizeof flags);
     if (id > 1 || flags > 1)
         ret->error = WE_INVAL;
     else
@@ -69,19 +71,24 @@ static void read_fd(struct wasi *w, const uint8_t *s, struct wanted *ret, struct
         (struct pollfd){.fd = f->fd, .events = ret->tag == TAG_READ ? POLLIN : POLLOUT};
 }
 
+static uint32_t clock_at(const struct wasi *w)
+{
+    return w->older ? OLDER_CLOCK : 0;
+}
+
 static uint32_t read_all(struct wasi *w, const uint8_t *in, uint32_t n, struct wanted *wanted,
                          struct pollfd *fds, nfds_t *count)
 {
     *count = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const uint8_t *s = in + (size_t)i * SUBSCRIPTION;
+        const uint8_t *s = in + (size_t)i * (SUBSCRIPTION + clock_at(w));
         struct wanted *it = &wanted[i];
         *it = (struct wanted){.tag = s[8], .poll_at = -1, .end_ns = UINT64_MAX};
         memcpy(&it->userdata, s, sizeof it->userdata);
         if (it->tag > TAG_WRITE)
             return WE_INVAL;
         if (it->tag == TAG_CLOCK)
-            read_clock(s, it);
+            read_clock(s + 16 + clock_at(w), it);
         else
             read_fd(w, s, it, fds, count);
     }
@@ -142,7 +149,7 @@ uint32_t wasi_poll_oneoff(struct wasi *w, const uint64_t *a)
     if (a[2] == 0 || a[2] > SUBSCRIBED_MAX)
         return WE_INVAL;
     uint32_t n = (uint32_t)a[2], told = 0;
-    const uint8_t *in = wasi_span(w, a[0], (uint64_t)n * SUBSCRIPTION);
+    const uint8_t *in = wasi_span(w, a[0], (uint64_t)n * (SUBSCRIPTION + clock_at(w)));
     uint8_t *out = wasi_span(w, a[1], (uint64_t)n * EVENT);
     if (!in || !out || !wasi_span(w, a[3], 4))
         return WE_FAULT;

@@ -2,6 +2,10 @@
  *
  * Knows no engine: the memory is told to it before each call, so that the fuzzer can drive it.
  *
+ * A module may have been built for the preview's older state ("wasi_unstable"): the same calls with
+ * the same arguments, where three things lie otherwise in memory, or have other numbers: what a
+ * file is told as, from where a place in it counts, and what poll_oneoff is to wait for.
+ *
  * WA-1  A path is resolved beneath the folder descriptor that it is relative to (beneath.h).
  * WA-2  Nothing outside of the module's memory is read or written on the module's word: pointer and
  *       length are checked as 64-bit sums, once, before use.
@@ -122,6 +126,7 @@ struct wasi_fd {
 };
 
 struct wasi {
+    bool older;      /* it was built for wasi_unstable */
     uint8_t *memory; /* of the module, as it is now */
     uint64_t memory_size;
     char *const *args;
