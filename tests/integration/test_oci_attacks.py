@@ -17,7 +17,7 @@ from pathlib import Path
 import hangfs
 import pytest
 
-from helpers import IS_ROOT, PUBLIC, ROOT, USER, status_fields, wait_for
+from helpers import IS_ROOT, PUBLIC, ROOT, USER, Caller, status_fields, wait_for
 from ocilib import BUSYBOX, OCI, Bundle, bundle_of, groups_left, operator_call, operator_command
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root, and a static busybox for a root")
@@ -381,17 +381,44 @@ def test_O03_sockets_by_other_names_and_kinds(bundle):
     runs(bundle)
 
 
-def test_O03_a_socket_whose_file_system_does_not_answer(bundle):
-    """Anybody may have bound a name that leads there: who creates a container does not wait for it, and says so."""
-    host, silent = bundle.folder / "host", bundle.folder / "silent"
-    host.mkdir()
-    silent.mkdir()
-    bundle.mount("/data", type="bind", source=str(host), options=["bind", "ro"])
-    with listening(silent / "hang"):
-        runs(bundle)
-        with hangfs.hang(silent) as hung:
-            refused(bundle, "does not answer")
-            assert hung.asked.is_set()
+LISTEN = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(1); print('up', flush=True); time.sleep(1000)"
+
+
+class Elsewhere(Caller):
+    """Root in a network namespace of its own: who asks there sees the sockets that were bound there."""
+
+    def __init__(self, space):
+        super().__init__("root")
+        self.space = space
+
+    def outside(self, *command):
+        return ["nsenter", f"--net=/run/netns/{self.space}", "--", *command]
+
+
+def test_O03_a_socket_whose_file_system_does_not_answer():
+    """Anybody may have bound a name that leads there: who creates a container does not wait for it, and says so. Tests beside this one would be told, too, if
+    the name were the host's."""
+    name = f"brig-hang-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        with bundle_of(Elsewhere(name)) as bundle:
+            host, silent = bundle.folder / "host", bundle.folder / "silent"
+            host.mkdir()
+            silent.mkdir()
+            bundle.mount("/data", type="bind", source=str(host), options=["bind", "ro"])
+            listener = subprocess.Popen(bundle.caller.outside("/usr/bin/python3", "-c", LISTEN, str(silent / "hang")), stdout=subprocess.PIPE)
+            try:
+                assert listener.stdout.readline() == b"up\n"
+                runs(bundle)
+                with hangfs.hang(silent) as hung:
+                    refused(bundle, "does not answer")
+                    assert hung.asked.is_set()
+            finally:
+                listener.kill()
+                listener.wait()
+                listener.stdout.close()
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
 
 
 @pytest.mark.parametrize("folder", ["podman", "docker", "containerd", "crio", "dbus", "systemd", "user", "user/1000"])
