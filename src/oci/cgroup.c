@@ -371,10 +371,24 @@ static int limit_memory_v1(const struct oci_cgroup *g, const struct oci_resource
                : 0;
 }
 
+/* v1 does so by itself; v2 would kill somebody. */
+static int check_memory(const struct oci_cgroup *g, const struct oci_resources *r, struct err *err)
+{
+    int64_t used = oci_cgroup_number(g, "memory", "memory.current");
+    if (!r->check_memory || r->memory <= 0 || used <= r->memory)
+        return 0;
+    err_set(err, ERR_REFUSED,
+            "config: linux.resources.memory.limit is below the %lld bytes that are used",
+            (long long)used);
+    return err_at(err, BOUNDARY_LIFECYCLE);
+}
+
 /* The specification counts memory and swap together, v2 swap alone. */
 static int limit_memory_v2(const struct oci_cgroup *g, const struct oci_resources *r,
                            struct err *err)
 {
+    if (check_memory(g, r, err) < 0)
+        return err_number(err);
     if (r->memory && set_number(g, "memory", "memory.max", r->memory, err) < 0)
         return err_number(err);
     if (r->memory_reservation &&

@@ -87,7 +87,8 @@ struct oci_mount {
     const char *dest, *source, *type_text;
     const struct json *options;
     enum oci_mount_type type;
-    bool read_only, noexec, recursive, copy_up;
+    bool read_only, noexec, nosymfollow, recursive, copy_up;
+    char *made;      /* the destination, where it is not in the tree */
     const char *odd; /* the first option that is not on the list of its type, or NULL */
     char data[256];  /* of the file system: key=value, separated by commas */
 };
@@ -105,6 +106,7 @@ struct oci_resources {
     int64_t cpu_quota;
     const char *cpus, *mems;
     bool oom_kill_off;
+    bool check_memory;               /* a limit below what is used is refused */
     const struct json *device_rules; /* checked list */
     const struct json *unified;      /* checked: key to string */
 };

@@ -14,6 +14,8 @@ static int read_namespace(const struct json *j, struct oci_config *c, struct err
     if (field_text(j, "linux.namespaces[]", "type", &type, err) < 0 ||
         field_text(j, "linux.namespaces[]", "path", &path, err) < 0)
         return err_number(err);
+    if (path && *path && path[0] != '/')
+        return field_wrong("linux.namespaces[]", "path", "an absolute path", err);
     for (enum oci_ns ns = 0; ns < OCI_NS_COUNT; ns++) {
         if (strcmp(oci_ns_name(ns), type) != 0)
             continue;
@@ -50,11 +52,12 @@ static int read_maps(const struct json *list, const char *key, struct oci_map *m
 static int read_memory(const struct json *j, struct oci_resources *r, struct err *err)
 {
     static const char where[] = "linux.resources.memory";
-    static const char *const unknown[] = {"kernelTCP", "swappiness", NULL};
+    static const char *const unknown[] = {"kernelTCP", "swappiness", "kernel", NULL};
     if (field_int(j, where, "limit", &r->memory, err) < 0 ||
         field_int(j, where, "swap", &r->memory_swap, err) < 0 ||
         field_int(j, where, "reservation", &r->memory_reservation, err) < 0 ||
-        field_bool(j, where, "disableOOMKiller", &r->oom_kill_off, err) < 0)
+        field_bool(j, where, "disableOOMKiller", &r->oom_kill_off, err) < 0 ||
+        field_bool(j, where, "checkBeforeUpdate", &r->check_memory, err) < 0)
         return err_number(err);
     return field_refuse(j, where, unknown, "it is not written to any group", err);
 }
@@ -100,12 +103,16 @@ int oci_resources_read(const struct json *j, struct oci_resources *r, struct err
 
 static int check_propagation(const struct json *j, struct err *err)
 {
+    static const char *const private[] = {"private", "rprivate",   "slave",
+                                          "rslave",  "unbindable", "runbindable"};
     const char *p = NULL;
     if (field_text(j, "linux", "rootfsPropagation", &p, err) < 0)
         return err_number(err);
-    if (!p || !*p || strcmp(p, "private") == 0 || strcmp(p, "rprivate") == 0 ||
-        strcmp(p, "slave") == 0 || strcmp(p, "rslave") == 0)
+    if (!p || !*p)
         return 0;
+    for (size_t i = 0; i < ARRAY_LEN(private); i++)
+        if (strcmp(p, private[i]) == 0)
+            return 0;
     err_set(err, ERR_REFUSED,
             "config: linux.rootfsPropagation %.40s would let mounts out of the sandbox", p);
     return err_hint(err, "brig's mounts are private; leave it out");

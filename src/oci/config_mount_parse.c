@@ -17,14 +17,23 @@ static const struct {
     {"mqueue", OCI_MOUNT_MQUEUE}, {"cgroup", OCI_MOUNT_CGROUP}, {"cgroup2", OCI_MOUNT_CGROUP},
 };
 
-/* Flags that change nothing here: nosuid, nodev and private propagation are in force in any case,
- * and the times of files are of no consequence. */
-static const char *const harmless[] = {
-    "rw",       "nosuid",      "suid",          "nodev",   "dev",      "exec",
-    "async",    "relatime",    "norelatime",    "noatime", "atime",    "nodiratime",
-    "diratime", "strictatime", "nostrictatime", "private", "rprivate", "notmpcopyup",
-    "defaults", "rnosuid",     "rnodev",        NULL,
-};
+/* Flags that change nothing here. nosuid, nodev and private propagation are in force in any case,
+ * and nobody inside mounts anything, bind mounts neither. The times of files are of no consequence.
+ * When data is written, and versions of files, are the file system's own, which a bind does not
+ * change and memory does not have. */
+static const char harmless[] =
+    " rw rrw nosuid rnosuid suid rsuid nodev rnodev dev rdev exec rexec async sync dirsync mand "
+    "nomand relatime rrelatime norelatime rnorelatime noatime rnoatime atime ratime nodiratime "
+    "rnodiratime diratime rdiratime strictatime rstrictatime nostrictatime rnostrictatime "
+    "lazytime nolazytime iversion noiversion loud silent private rprivate unbindable runbindable "
+    "notmpcopyup defaults ";
+
+static bool is_harmless(const char *option)
+{
+    char word[32];
+    int n = snprintf(word, sizeof word, " %s ", option);
+    return n > 2 && (size_t)n < sizeof word && !strchr(option, ' ') && strstr(harmless, word);
+}
 
 /* Options of a file system that are handed to it, by kind. */
 static const char *const tmpfs_data[] = {"size", "mode", "nr_inodes", "nr_blocks",
@@ -69,17 +78,21 @@ static void take_option(struct oci_mount *m, const char *option)
 {
     if (strcmp(option, "ro") == 0 || strcmp(option, "rro") == 0)
         m->read_only = true;
-    else if (strcmp(option, "rw") == 0)
+    else if (strcmp(option, "rw") == 0 || strcmp(option, "rrw") == 0)
         m->read_only = false;
     else if (strcmp(option, "noexec") == 0 || strcmp(option, "rnoexec") == 0)
         m->noexec = true;
-    else if (strcmp(option, "exec") == 0)
+    else if (strcmp(option, "exec") == 0 || strcmp(option, "rexec") == 0)
         m->noexec = false;
+    else if (strcmp(option, "nosymfollow") == 0 || strcmp(option, "rnosymfollow") == 0)
+        m->nosymfollow = true;
+    else if (strcmp(option, "symfollow") == 0 || strcmp(option, "rsymfollow") == 0)
+        m->nosymfollow = false;
     else if (strcmp(option, "bind") == 0 || strcmp(option, "rbind") == 0)
         m->recursive |= option[0] == 'r';
     else if (strcmp(option, "tmpcopyup") == 0 && m->type == OCI_MOUNT_TMPFS)
         m->copy_up = true;
-    else if (!listed(harmless, option, strlen(option)) && !keep_data(m, option) && !m->odd)
+    else if (!is_harmless(option) && !keep_data(m, option) && !m->odd)
         m->odd = option;
 }
 
@@ -103,6 +116,21 @@ static enum oci_mount_type type_of(const struct oci_mount *m)
     return OCI_MOUNT_OTHER;
 }
 
+/* A relative one is meant from the root; the specification takes it for the sake of old engines. */
+static int take_destination(struct oci_mount *m, struct err *err)
+{
+    if (!m->dest || !*m->dest)
+        return field_wrong("mounts[]", "destination", "a path", err);
+    if (m->dest[0] == '/')
+        return 0;
+    if (asprintf(&m->made, "/%s", m->dest) < 0) {
+        m->made = NULL;
+        return err_memory(err);
+    }
+    m->dest = m->made;
+    return 0;
+}
+
 int oci_mount_read(const struct json *j, struct oci_mount *m, struct err *err)
 {
     static const char *const maps[] = {"uidMappings", "gidMappings", NULL};
@@ -115,8 +143,8 @@ int oci_mount_read(const struct json *j, struct oci_mount *m, struct err *err)
         field_texts(j, "mounts[]", "options", &m->options, err) < 0 ||
         field_refuse(j, "mounts[]", maps, "owners of a mount are not mapped", err) < 0)
         return err_number(err);
-    if (!m->dest || m->dest[0] != '/')
-        return field_wrong("mounts[]", "destination", "an absolute path", err);
+    if (take_destination(m, err) < 0)
+        return err_number(err);
     m->type = type_of(m);
     for (size_t i = 0; i < json_count(m->options); i++)
         take_option(m, json_string(json_at(m->options, i)));

@@ -157,6 +157,13 @@ static int oci_process_read(const struct json *j, struct oci_process *p, struct 
     return 0;
 }
 
+/* "2", "0-rc.1", "0+build" */
+static bool plain_patch(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && (!text[digits] || strchr("-+", text[digits]));
+}
+
 /* 1.MINOR.PATCH of a version that is known; a newer one may have fields that protect. */
 static int check_version(const char *v, struct err *err)
 {
@@ -169,7 +176,7 @@ static int check_version(const char *v, struct err *err)
                        OCI_VERSION);
     for (v += 2; *v >= '0' && *v <= '9' && digits < 4; v++, digits++)
         minor = minor * 10 + (unsigned)(*v - '0');
-    if (digits == 0 || *v != '.' || minor > 2) {
+    if (digits == 0 || *v != '.' || minor > 2 || !plain_patch(v + 1)) {
         err_set(err, ERR_UNSUPPORTED, "config: this ociVersion is not known; brig knows 1.0 to %s",
                 OCI_VERSION);
         return err_hint(err,
@@ -242,6 +249,10 @@ int oci_config_parse(const char *text, size_t len, struct oci_config *ret, struc
 
 void oci_config_done(struct oci_config *c)
 {
+    for (size_t i = 0; i < c->mount_count; i++) {
+        free(c->mounts[i].made);
+        c->mounts[i].made = NULL;
+    }
     json_free(c->tree);
     c->tree = NULL;
 }

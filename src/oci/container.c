@@ -40,6 +40,7 @@ struct making {
     struct oci_cgroup groups;
     struct oci_scope scope; /* where the service manager makes them */
     bool in_scope;          /* it was made */
+    bool hooked;            /* hooks were run */
     struct oci_joins joins;
     struct oci_porter porter;
     struct oci_log log;
@@ -84,6 +85,31 @@ static int kept_config(const struct oci_state *s, struct oci_config *c, struct e
     size_t len;
     cleanup_free char *text = oci_state_config(s, &len, err);
     return text ? oci_config_parse(text, len, c, err) : err_number(err);
+}
+
+static void config_free(struct oci_config *c)
+{
+    if (c)
+        oci_config_done(c);
+    free(c);
+}
+
+/* NULL: it has none, or none that can be read. */
+static struct oci_config *kept_hooks(const struct oci_state *s)
+{
+    struct oci_config *c = calloc(1, sizeof *c);
+    struct err err = ERR_INIT;
+    if (c && kept_config(s, c, &err) == 0 && json_count(c->hooks))
+        return c;
+    config_free(c);
+    return NULL;
+}
+
+static void late_hooks(const struct oci_config *c, const char *stage, const struct oci_state *s,
+                       enum oci_status status, const struct oci_request *r)
+{
+    if (c && json_count(json_get(c->hooks, stage)))
+        oci_hooks_run_late(c, stage, s, status, r->log, r->log_json);
 }
 
 static int groups_of(const struct oci_state *s, struct oci_cgroup *g, struct err *err)
@@ -234,6 +260,33 @@ static bool maps_host_root(const struct oci_config *c)
     return found && !oci_is_users();
 }
 
+/* What was asked for and is not given (choose_caps). */
+static uint64_t withheld(const struct making *m)
+{
+    uint64_t asked = 0, given = 0;
+    for (size_t i = 0; i < OCI_CAPS_COUNT; i++) {
+        asked |= m->config.process.caps[i];
+        given |= m->build.become.caps[i];
+    }
+    return asked & ~given;
+}
+
+/* The specification wants a warning. The engine's alone: it is the same for every container of that
+ * kind. */
+static void warn_of_withheld(const struct oci_log *log, int cap)
+{
+    struct oci_log engines = *log;
+    cleanup_buf struct buf detail;
+    struct json_writer w;
+    engines.operators = -1;
+    jw_begin(&w, &detail, 256);
+    jw_kv_string(&w, "name", oci_cap_name(cap));
+    jw_object_end(&w);
+    oci_log_tell(&engines, "warning",
+                 "a capability that would reach files of the host was withheld", "capability",
+                 &detail);
+}
+
 static int prepare(struct making *m, struct err *err)
 {
     const struct oci_request *r = m->request;
@@ -261,6 +314,8 @@ static int prepare(struct making *m, struct err *err)
             0 ||
         listen_for_start(m, err) < 0)
         return err_number(err);
+    if (withheld(m))
+        warn_of_withheld(&m->log, __builtin_ctzll(withheld(m)));
     m->build.become.keep = r->keep;
     if (r->console_socket &&
         (m->build.become.console_fd = oci_console_connect(r->console_socket, err)) < 0)
@@ -384,6 +439,7 @@ static int lead_inside(struct making *m, struct err *err)
         return err_set(err, ERR_SYSTEM, "the container's first process is gone");
     m->state.start = st.start;
     const char *docker = m->operator.docker;
+    m->hooked = true;
     if (oci_hooks_run(&m->config, "prestart", &m->state, OCI_CREATING, docker, err) < 0 ||
         oci_hooks_run(&m->config, "createRuntime", &m->state, OCI_CREATING, docker, err) < 0)
         return err_number(err);
@@ -410,6 +466,9 @@ static void undo(struct making *m)
     if (m->groups.made || m->in_scope)
         remove_groups(&m->state, &m->groups, m->in_scope);
     oci_state_remove(&m->state);
+    /* What the others made outside is theirs to undo. */
+    if (m->hooked)
+        late_hooks(&m->config, "poststop", &m->state, OCI_STOPPED, m->request);
 }
 
 static void release(struct making *m)
@@ -550,19 +609,6 @@ static int start_created(struct oci_state *s, struct err *err)
     return 0;
 }
 
-/* The specification: a failure of these is told and changes nothing. */
-static void run_late_hooks(const struct oci_state *s, const char *stage, enum oci_status status)
-{
-    struct oci_config *c = calloc(1, sizeof *c);
-    struct err err = ERR_INIT;
-    if (!c)
-        return;
-    if (kept_config(s, c, &err) == 0 && oci_hooks_run(c, stage, s, status, NULL, &err) < 0)
-        dprintf(STDERR_FILENO, "brig: %s\n", err.message);
-    oci_config_done(c);
-    free(c);
-}
-
 int oci_start(const struct oci_request *r, struct err *err)
 {
     struct oci_state s;
@@ -573,8 +619,9 @@ int oci_start(const struct oci_request *r, struct err *err)
                      ? start_created(&s, err)
                      : err_set(err, ERR_REFUSED, "cannot start a container that is %s",
                                oci_status_name(status));
-    if (result == 0)
-        run_late_hooks(&s, "poststart", OCI_RUNNING);
+    struct oci_config *kept = result == 0 ? kept_hooks(&s) : NULL;
+    late_hooks(kept, "poststart", &s, OCI_RUNNING, r);
+    config_free(kept);
     oci_close(&s);
     return result;
 }
@@ -681,9 +728,10 @@ static int delete_open(struct oci_state *s, bool force, const struct oci_request
     if (s->grouped || s->scope[0])
         remove_groups(s, &g, s->pid > 0);
     oci_receipt_end(s, r->log, r->log_json);
-    if (s->pid)
-        run_late_hooks(s, "poststop", OCI_STOPPED);
+    struct oci_config *kept = s->pid ? kept_hooks(s) : NULL;
     oci_state_remove(s);
+    late_hooks(kept, "poststop", s, OCI_STOPPED, r);
+    config_free(kept);
     return 0;
 }
 

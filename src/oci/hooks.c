@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "oci/judge.h"
+#include "oci/log.h"
 #include "os/fd.h"
 #include "os/sys.h"
 #include "os/trusted.h"
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -133,19 +135,71 @@ static int run_one(const struct json *hook, const char *id, const char *docker,
     return run_now(&c, (int)timeout, state, err);
 }
 
+static int write_state(const struct oci_config *c, const struct oci_state *s,
+                       enum oci_status status, struct buf *out, struct err *err)
+{
+    struct json_writer w;
+    buf_init(out, 60000);
+    jw_init(&w, out, false);
+    oci_state_write(s, status, c->annotations, &w);
+    return out->failed ? err_set(err, ERR_LIMIT, "the state is too long for a hook") : 0;
+}
+
 int oci_hooks_run(const struct oci_config *c, const char *stage, const struct oci_state *s,
                   enum oci_status status, const char *docker, struct err *err)
 {
     const struct json *list = json_get(c->hooks, stage);
     cleanup_buf struct buf state;
-    struct json_writer w;
-    buf_init(&state, 60000);
-    jw_init(&w, &state, false);
-    oci_state_write(s, status, c->annotations, &w);
-    if (state.failed)
-        return err_set(err, ERR_LIMIT, "the state is too long for a hook");
+    if (write_state(c, s, status, &state, err) < 0)
+        return err_number(err);
     for (size_t i = 0; i < json_count(list); i++)
         if (run_one(json_at(list, i), s->id, docker, &state, err) < 0)
             return err_number(err);
     return 0;
+}
+
+static void warn(const struct oci_log *log, const char *stage, const struct err *err)
+{
+    cleanup_buf struct buf detail;
+    struct json_writer w;
+    dprintf(STDERR_FILENO, "brig: %s\n", err->message);
+    jw_begin(&w, &detail, 4096);
+    jw_kv_string(&w, "stage", stage);
+    jw_kv_string(&w, "error", err->message);
+    jw_object_end(&w);
+    if (!detail.failed)
+        oci_log_tell(log, "warning", "a hook failed, and nothing was undone", "hook", &detail);
+}
+
+static void run_all(const struct oci_config *c, const char *stage, const struct oci_state *s,
+                    enum oci_status status, const struct oci_log *log)
+{
+    const struct json *list = json_get(c->hooks, stage);
+    struct err err = ERR_INIT;
+    cleanup_buf struct buf state;
+    if (write_state(c, s, status, &state, &err) < 0) {
+        warn(log, stage, &err);
+        return;
+    }
+    for (size_t i = 0; i < json_count(list); i++) {
+        err = (struct err)ERR_INIT;
+        if (run_one(json_at(list, i), s->id, NULL, &state, &err) < 0)
+            warn(log, stage, &err);
+    }
+}
+
+void oci_hooks_run_late(const struct oci_config *c, const char *stage, const struct oci_state *s,
+                        enum oci_status status, const char *log_path, bool json)
+{
+    struct oci_operator o;
+    struct oci_log log;
+    struct err err = ERR_INIT;
+    oci_log_init(&log);
+    if (oci_operator_load(&o, &err) == 0) {
+        if (oci_log_open(&log, log_path, json, &o, &err) < 0)
+            dprintf(STDERR_FILENO, "brig: %s\n", err.message);
+        oci_operator_done(&o);
+    }
+    run_all(c, stage, s, status, &log);
+    oci_log_close(&log);
 }

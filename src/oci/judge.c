@@ -127,10 +127,11 @@ static int judge_maps(const struct oci_config *c, struct err *err)
 static int judge_device(const struct json *j, struct err *err)
 {
     const char *path = NULL, *type = "";
-    int64_t major = -1, minor = -1;
+    int64_t major = -1, minor = -1, mode = 0666;
     if (json_type(j) != JSON_OBJECT)
         return field_wrong("linux", "devices", "a list of objects", err);
-    if (field_text(j, "linux.devices[]", "path", &path, err) < 0 ||
+    if (field_int(j, "linux.devices[]", "fileMode", &mode, err) < 0 ||
+        field_text(j, "linux.devices[]", "path", &path, err) < 0 ||
         field_text(j, "linux.devices[]", "type", &type, err) < 0 ||
         field_int(j, "linux.devices[]", "major", &major, err) < 0 ||
         field_int(j, "linux.devices[]", "minor", &minor, err) < 0)
@@ -139,7 +140,9 @@ static int judge_device(const struct json *j, struct err *err)
     for (size_t i = 0; path && character && i < oci_devices_len; i++)
         if (strcmp(path, oci_devices[i].path) == 0 && major == oci_devices[i].major &&
             minor == oci_devices[i].minor)
-            return 0;
+            return (mode & 0777) == 0666 ? 0
+                                         : field_wrong("linux.devices[]", "fileMode",
+                                                       "0666, as the host's node has it", err);
     err_set(err, ERR_REFUSED, "config: linux.devices: %.100s is not among the devices of a sandbox",
             path ? path : "a device without a path");
     return refuse(err, BOUNDARY_KERNEL,

@@ -119,7 +119,8 @@ static uint64_t attr_of(const struct oci_mount *m)
 {
     return SYS_MOUNT_ATTR_NOSUID | (m->type == OCI_MOUNT_DEVPTS ? 0 : SYS_MOUNT_ATTR_NODEV) |
            (m->read_only || m->type == OCI_MOUNT_CGROUP ? SYS_MOUNT_ATTR_RDONLY : 0) |
-           (m->noexec ? SYS_MOUNT_ATTR_NOEXEC : 0);
+           (m->noexec ? SYS_MOUNT_ATTR_NOEXEC : 0) |
+           (m->nosymfollow ? SYS_MOUNT_ATTR_NOSYMFOLLOW : 0);
 }
 
 static int set_data(int fs, const struct oci_mount *m, struct err *err)

@@ -15,6 +15,7 @@
 #define DATA_ARCH 4u
 #define DATA_NR   0u
 #define FAILS_MAX 32u
+#define ERRNO_MAX 4095u /* of the kernel */
 
 /* One piece: the jumps that leave it when a condition does not hold are set once its end is known.
  */
@@ -117,7 +118,23 @@ static int condition(struct piece *p, const struct json *j, uint32_t *seen, stru
     return 0;
 }
 
-static int action(const char *name, uint32_t number, uint32_t *ret, struct err *err)
+/* The errno that one member of `j` gives to an action, which only one of them takes. */
+static int read_errno(const struct json *j, const char *where, const char *key, uint32_t act,
+                      uint32_t *ret, struct err *err)
+{
+    uint32_t number = EPERM;
+    if (field_u32(j, where, key, &number, err) < 0)
+        return err_number(err);
+    if (number > ERRNO_MAX)
+        return field_wrong(where, key, "at most 4095", err);
+    if (act != SECCOMP_RET_ERRNO && json_get(j, key) && json_type(json_get(j, key)) != JSON_NULL)
+        return err_set(err, ERR_USAGE, "config: %s.%s is for the action SCMP_ACT_ERRNO alone",
+                       where, key);
+    *ret = act | (act == SECCOMP_RET_ERRNO ? number : 0);
+    return 0;
+}
+
+static int action(const char *name, uint32_t *ret, struct err *err)
 {
     static const struct {
         const char *name;
@@ -134,7 +151,7 @@ static int action(const char *name, uint32_t number, uint32_t *ret, struct err *
     for (size_t i = 0; name && i < ARRAY_LEN(actions); i++) {
         if (strcmp(actions[i].name, name) != 0)
             continue;
-        *ret = actions[i].value | (actions[i].value == SECCOMP_RET_ERRNO ? number & 0xfff : 0);
+        *ret = actions[i].value;
         return 0;
     }
     err_set(err, ERR_UNSUPPORTED, "config: linux.seccomp: action \"%.40s\" is not enforced",
@@ -195,14 +212,16 @@ static int rule(struct oci_filter *f, const struct json *j, uint32_t rest, struc
     static const char where[] = "linux.seccomp.syscalls[]";
     const struct json *names = NULL, *args = NULL;
     const char *what = NULL;
-    uint32_t number = EPERM, act = 0;
+    uint32_t act = 0;
     if (json_type(j) != JSON_OBJECT)
         return field_wrong("linux.seccomp", "syscalls", "a list of objects", err);
     if (field_texts(j, where, "names", &names, err) < 0 ||
         field_list(j, where, "args", &args, err) < 0 ||
-        field_text(j, where, "action", &what, err) < 0 ||
-        field_u32(j, where, "errnoRet", &number, err) < 0 || action(what, number, &act, err) < 0)
+        field_text(j, where, "action", &what, err) < 0 || action(what, &act, err) < 0 ||
+        read_errno(j, where, "errnoRet", act, &act, err) < 0)
         return err_number(err);
+    if (json_count(names) == 0)
+        return field_wrong(where, "names", "a list of at least one system call", err);
     for (size_t i = 0; i < json_count(names); i++) {
         const char *name = json_string(json_at(names, i));
         int nr = call_number(name);
@@ -252,7 +271,7 @@ int oci_filter_compile(const struct json *s, struct oci_filter *f, struct err *e
     static const char *const unknown[] = {"listenerPath", "listenerMetadata", NULL};
     const struct json *archs = NULL, *flags = NULL, *rules = NULL;
     const char *what = NULL;
-    uint32_t number = EPERM, rest = 0;
+    uint32_t rest = 0;
     f->len = 0;
     f->flags = 0;
     if (!s)
@@ -260,8 +279,8 @@ int oci_filter_compile(const struct json *s, struct oci_filter *f, struct err *e
     if (field_refuse(s, "linux.seccomp", unknown, "no other process decides about calls", err) <
             0 ||
         field_text(s, "linux.seccomp", "defaultAction", &what, err) < 0 ||
-        field_u32(s, "linux.seccomp", "defaultErrnoRet", &number, err) < 0 ||
-        action(what, number, &rest, err) < 0 ||
+        action(what, &rest, err) < 0 ||
+        read_errno(s, "linux.seccomp", "defaultErrnoRet", rest, &rest, err) < 0 ||
         field_texts(s, "linux.seccomp", "architectures", &archs, err) < 0 ||
         check_archs(archs, err) < 0 || field_texts(s, "linux.seccomp", "flags", &flags, err) < 0 ||
         read_flags(flags, f, err) < 0 ||

@@ -96,6 +96,7 @@ static int open_source(struct oci_build *b, size_t i, int bundle, const struct o
         return err_number(err);
     attr |= m->read_only ? SYS_MOUNT_ATTR_RDONLY : 0;
     attr |= m->noexec ? SYS_MOUNT_ATTR_NOEXEC : 0;
+    attr |= m->nosymfollow ? SYS_MOUNT_ATTR_NOSYMFOLLOW : 0;
     attr |= s->device ? SYS_MOUNT_ATTR_RDONLY : SYS_MOUNT_ATTR_NODEV;
     if (take_tree(fd, s, m->recursive, attr, err) < 0)
         return err_number(err);

@@ -33,11 +33,12 @@ struct sys_mount_attr {
     uint64_t attr_set, attr_clr, propagation, userns_fd;
 };
 
-#define SYS_MOUNT_ATTR_RDONLY 0x01
-#define SYS_MOUNT_ATTR_NOSUID 0x02
-#define SYS_MOUNT_ATTR_NODEV  0x04
-#define SYS_MOUNT_ATTR_NOEXEC 0x08
-#define SYS_MOUNT_ATTR_IDMAP  0x00100000
+#define SYS_MOUNT_ATTR_RDONLY      0x01
+#define SYS_MOUNT_ATTR_NOSUID      0x02
+#define SYS_MOUNT_ATTR_NODEV       0x04
+#define SYS_MOUNT_ATTR_NOEXEC      0x08
+#define SYS_MOUNT_ATTR_IDMAP       0x00100000
+#define SYS_MOUNT_ATTR_NOSYMFOLLOW 0x00200000
 
 #define SYS_OPEN_TREE_CLONE     1
 #define SYS_OPEN_TREE_CLOEXEC   O_CLOEXEC

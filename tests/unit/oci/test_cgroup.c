@@ -33,8 +33,8 @@ static void begin(void)
 
 static void end(void)
 {
-    static const char *const files[] = {"memory.max", "memory.swap.max"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const files[] = {"memory.max", "memory.swap.max", "memory.current"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char path[2000];
         snprintf(path, sizeof path, "%s/%s", group.item[0].dir, files[i]);
         unlink(path);
@@ -101,4 +101,19 @@ Test(oci_cgroup, a_kernel_without_swap)
     cr_assert_eq(unlink(path), 0);
     cr_assert_eq(oci_cgroup_limit(&group, &r, 64 * MIB, &err), 0, "%s", err.message);
     cr_expect(number("memory.max") == 64 * MIB);
+}
+
+Test(oci_cgroup, a_limit_below_what_is_used_where_that_is_to_be_looked_at)
+{
+    struct err err = ERR_INIT;
+    struct oci_resources r = {.memory = 16 * MIB, .check_memory = true};
+    put("memory.max", "67108864");
+    put("memory.current", "33554432");
+    cr_assert_lt(oci_cgroup_limit(&group, &r, 0, &err), 0);
+    cr_expect(err.code == ERR_REFUSED && strstr(err.message, "33554432"), "%s", err.message);
+    cr_expect_eq(number("memory.max"), 64 * MIB);
+    r.check_memory = false; /* control */
+    err = (struct err)ERR_INIT;
+    cr_expect_eq(oci_cgroup_limit(&group, &r, 0, &err), 0, "%s", err.message);
+    cr_expect_eq(number("memory.max"), 16 * MIB);
 }

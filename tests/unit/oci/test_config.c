@@ -86,6 +86,7 @@ Test(oci_config, versions)
 {
     taken("{\"ociVersion\":\"1.2.0-rc1\",\"root\":{\"path\":\"r\"}}");
     refused("{\"ociVersion\":\"1.7.0\",\"root\":{\"path\":\"r\"}}", "ociVersion");
+    refused("{\"ociVersion\":\"1.0.x\",\"root\":{\"path\":\"r\"}}", "ociVersion");
     refused("{\"ociVersion\":\"2.0.0\",\"root\":{\"path\":\"r\"}}", "2.0.0");
     refused("{\"root\":{\"path\":\"r\"}}", "ociVersion");
 }
@@ -100,7 +101,9 @@ Test(oci_config, wrong_types_and_shapes)
     refused(PROCESS(",\"env\":[\"=x\"]"), "NAME=VALUE");
     refused(PROCESS(",\"capabilities\":{\"bounding\":[\"CAP_NOSUCH\"]}"), "CAP_NOSUCH");
     refused(PROCESS(",\"args\":[\"b\"]"), "config.json"); /* twice */
-    refused(TOP("\"mounts\":[{\"destination\":\"relative\"}]"), "absolute");
+    refused(TOP("\"mounts\":[{\"destination\":\"\"}]"), "mounts[].destination");
+    refused(TOP("\"linux\":{\"namespaces\":[{\"type\":\"pid\",\"path\":\"relative\"}]}"),
+            "absolute");
     refused(TOP("\"linux\":{\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"pid\"}]}"), "twice");
     refused(TOP("\"linux\":{\"namespaces\":[{\"type\":\"nosuch\"}]}"), "nosuch");
     refused(TOP("\"linux\":{\"rootfsPropagation\":\"shared\"}"), "rootfsPropagation");
@@ -149,6 +152,24 @@ Test(oci_config, mounts)
     cr_assert_eq(c.mounts[2].type, OCI_MOUNT_OTHER);
     cr_assert_str_eq(c.mounts[3].odd, "size=1,x=y");
     oci_config_done(&c);
+}
+
+Test(oci_config, a_destination_counts_from_the_root)
+{
+    static struct oci_config c;
+    struct err err;
+    cr_assert_eq(parse(TOP("\"mounts\":[{\"destination\":\"a/b\",\"type\":\"tmpfs\"},"
+                           "{\"destination\":\"/c\",\"type\":\"tmpfs\",\"options\":"
+                           "[\"nosymfollow\",\"lazytime\",\"runbindable\"]}]"),
+                       &c, &err),
+                 0, "%s", err.message);
+    cr_assert_str_eq(c.mounts[0].dest, "/a/b");
+    cr_assert_str_eq(c.mounts[1].dest, "/c");
+    cr_assert(c.mounts[1].nosymfollow && !c.mounts[1].odd && !c.mounts[0].nosymfollow);
+    oci_config_done(&c);
+    /* What was read before the mistake is released, too. */
+    refused(TOP("\"mounts\":[{\"destination\":\"a\",\"type\":\"tmpfs\"},{\"destination\":1}]"),
+            "mounts[].destination");
 }
 
 Test(oci_config, names)

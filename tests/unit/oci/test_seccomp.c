@@ -143,6 +143,14 @@ Test(oci_seccomp, what_is_not_understood_is_refused)
          "\"SCMP_ACT_ERRNO\",\"args\":[{\"index\":6,"
          "\"op\":\"SCMP_CMP_EQ\"}]}]}",
          "index"},
+        {"{\"defaultAction\":\"SCMP_ACT_ALLOW\",\"defaultErrnoRet\":1}", "defaultErrnoRet"},
+        {"{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"defaultErrnoRet\":4096}", "defaultErrnoRet"},
+        {"{\"defaultAction\":\"SCMP_ACT_ALLOW\",\"syscalls\":[{\"names\":[\"read\"],\"action\":"
+         "\"SCMP_ACT_KILL\",\"errnoRet\":1}]}",
+         "errnoRet"},
+        {"{\"defaultAction\":\"SCMP_ACT_ALLOW\",\"syscalls\":[{\"names\":[],\"action\":"
+         "\"SCMP_ACT_KILL\"}]}",
+         "names"},
         {"{}", "action"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
