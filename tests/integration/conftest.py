@@ -14,6 +14,7 @@ from imagelib import Store
 def pytest_configure(config):
     for plugin in (costs, drawn, meanwhile, timelimit, whole):
         config.pluginmanager.register(plugin)
+    config.addinivalue_line("markers", "clause(*ids): what of the runtime specification it shows (tests/lib/ociclauses.py)")
     config.addinivalue_line("markers", "builds: asked of a newer build of gVisor as well (tools/run-tests, tests/lib/poollib.py)")
 
 

@@ -14,29 +14,16 @@ import threading
 import pytest
 
 from form import FULL
-from helpers import IS_ROOT, ROOT, USER, is_over, read_stat, status_fields, wait_for
-from ocilib import BUSYBOX, OCI, bundle_of, groups_left
+from helpers import ROOT, USER, is_over, read_stat, status_fields, wait_for
+from ociclauses import clause
+from ocilib import BUSYBOX, OCI, bundle, bundle_of, groups_left, own  # noqa: F401
 
 LOOPS = 200 if FULL else 12
 
 pytestmark = pytest.mark.skipif(not BUSYBOX, reason="no static busybox for a root")
 
 
-@pytest.fixture
-def bundle(caller):
-    with bundle_of(caller) as made:
-        yield made
-
-
-@pytest.fixture
-def own():
-    """Of root's alone."""
-    if not IS_ROOT:
-        pytest.skip("needs root")
-    with bundle_of(ROOT) as made:
-        yield made
-
-
+@clause("runtime.start.program")
 def test_runs_a_program_and_gives_its_status(bundle):
     told = bundle.run("echo hello; echo problem >&2; exit 7")
     assert (told.returncode, told.stdout, told.stderr) == (7, "hello\n", "problem\n")
@@ -44,6 +31,7 @@ def test_runs_a_program_and_gives_its_status(bundle):
     assert groups_left(bundle.id) == []
 
 
+@clause("config.process.noNewPrivileges", "config.hostname")
 def test_the_walls_are_in_force(bundle):
     told = bundle.caps().run("grep -E 'NoNewPrivs|Seccomp:|CapBnd|CapEff' /proc/self/status; id -u; ls /proc | grep -c '^[0-9]'; "
                              "hostname; readlink /proc/self/ns/user; readlink /proc/self/ns/net")
@@ -79,6 +67,7 @@ def test_memory_is_not_merged_with_that_of_others(bundle):
 # ---- runtime.md: lifecycle ----
 
 
+@clause("runtime.scope", "runtime.start.not-created", "runtime.kill.not-running", "runtime.delete.not-stopped", "runtime.delete.missing", "runtime.query.missing")
 def test_lifecycle_create_start_kill_delete(bundle):
     assert bundle.create("trap 'exit 3' TERM; echo up; while true; do sleep 0.1; done").returncode == 0
     assert bundle.state() == "created" and bundle.output() == ""
@@ -108,6 +97,7 @@ def test_lifecycle_create_start_kill_delete(bundle):
     assert groups_left(bundle.id) == []
 
 
+@clause("runtime.state.ociVersion", "runtime.state.id", "runtime.state.pid", "runtime.state.bundle", "runtime.state.annotations")
 def test_state_has_the_fields_of_the_specification(bundle):
     bundle.config["annotations"] = {"com.example.key": "value"}
     assert bundle.create("sleep 1000").returncode == 0
@@ -127,6 +117,7 @@ def test_the_first_process_is_pid_1_and_its_parents_child(bundle):
     assert read_stat(bundle.pid())
 
 
+@clause("runtime.delete.resources")
 def test_delete_force_ends_what_runs(bundle):
     bundle.start("sleep 1000 & exec sleep 1000")
     pid = bundle.pid()
@@ -135,6 +126,7 @@ def test_delete_force_ends_what_runs(bundle):
     assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
 
 
+@clause("runtime.lifecycle.environment.fails", "runtime.errors")
 def test_create_fails_without_leftovers(bundle):
     bundle.config["process"]["args"] = ["nosuch"]
     told = bundle.save().create()
@@ -146,6 +138,7 @@ def test_create_fails_without_leftovers(bundle):
     assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
 
 
+@clause("runtime.errors")
 @pytest.mark.parametrize("nth", range(1, 40) if FULL else (1, 4, 9))
 def test_a_killed_create_leaves_nothing_that_delete_cannot_remove(bundle, nth):
     """At each folder that it makes: its own, and those of its groups."""
@@ -162,6 +155,7 @@ def test_a_killed_create_leaves_nothing_that_delete_cannot_remove(bundle, nth):
 # ---- config.md: process ----
 
 
+@clause("config.process.args", "config.process.env", "config.process.cwd")
 def test_process_args_env_cwd_user(bundle):
     bundle.config["process"].update(env=["PATH=/bin", "ONLY=this"], cwd="/made/for/it")
     told = bundle.run("pwd; env; id -u; id -g")
@@ -169,12 +163,14 @@ def test_process_args_env_cwd_user(bundle):
     assert "/made/for/it" in told.stdout and "ONLY=this" in told.stdout and "HOME" not in told.stdout
 
 
+@clause("config.process.user", "config.process.user.additionalGids", "config.process.user.umask")
 def test_process_user_groups_umask(own):
     own.config["process"]["user"] = {"uid": 1000, "gid": 1001, "additionalGids": [7, 8], "umask": 0o27}
     told = own.run("id -u; id -g; id -G; umask; touch /tmp/x; stat -c %a:%u /tmp/x")
     assert told.stdout.split() == ["1000", "1001", "1001", "7", "8", "0027", "640:1000"], told
 
 
+@clause("config.process.rlimits", "config.process.rlimits.core")
 def test_process_rlimits(own):
     own.config["process"]["rlimits"] = [{"type": "RLIMIT_NOFILE", "soft": 100, "hard": 200},
                                         {"type": "RLIMIT_CORE", "soft": 0, "hard": 18446744073709551615}]
@@ -182,6 +178,7 @@ def test_process_rlimits(own):
     assert told.stdout.split() == ["100", "200", "0"], told
 
 
+@clause("config.process.capabilities")
 def test_process_capabilities_are_those_of_the_list_that_were_asked_for(own):
     own.caps("CAP_CHOWN", "CAP_KILL").config["process"]["capabilities"]["bounding"].append("CAP_SETUID")
     told = own.run("grep -E 'CapEff|CapBnd|CapPrm' /proc/self/status")
@@ -189,11 +186,13 @@ def test_process_capabilities_are_those_of_the_list_that_were_asked_for(own):
     assert int(caps["CapEff:"], 16) == 1 << 0 | 1 << 5 and int(caps["CapBnd:"], 16) == 1 << 0 | 1 << 5 | 1 << 7
 
 
+@clause("config.process.oomScoreAdj")
 def test_process_oom_score(own):
     own.config["process"]["oomScoreAdj"] = 123
     assert own.run("cat /proc/self/oom_score_adj").stdout == "123\n"
 
 
+@clause("config.process.oomScoreAdj")
 def test_process_oom_score_that_the_caller_may_not_give():
     with bundle_of(USER) as bundle:
         bundle.config["process"]["oomScoreAdj"] = -500
@@ -203,6 +202,7 @@ def test_process_oom_score_that_the_caller_may_not_give():
         assert bundle.run("echo RAN").stdout == "RAN\n"
 
 
+@clause("config.process.terminal", "config.process.consoleSize", "config-linux.devices.console")
 def test_process_terminal_and_console_socket(bundle):
     bundle.config["process"].update(terminal=True, consoleSize={"height": 33, "width": 77})
     without = bundle.create("true")
@@ -235,12 +235,14 @@ def test_process_terminal_and_console_socket(bundle):
 # ---- config.md: root, mounts; config-linux.md ----
 
 
+@clause("config.root.readonly")
 def test_root_readonly(bundle):
     bundle.config["root"]["readonly"] = True
     told = bundle.run("touch /x; touch /dev/shm/y && echo shm")
     assert "Read-only" in told.stderr and told.stdout == "shm\n" and not (bundle.folder / "rootfs/x").exists()
 
 
+@clause("config.mounts.order", "config.mounts.options.access", "config.mounts.source.bind")
 def test_mounts_in_order_with_options(bundle):
     (bundle.folder / "data").mkdir()
     (bundle.folder / "data/file").write_text("content")
@@ -270,12 +272,14 @@ def test_containers_that_share_a_root_make_its_places_together(caller):
                 assert [one.stdout for one in told] == ["RAN\n"] * len(bundles), told
 
 
+@clause("config-linux.devices.default", "config-linux.devices.ptmx")
 def test_default_devices_and_links(bundle):
     told = bundle.run("for d in null zero full random urandom tty; do test -c /dev/$d || echo no $d; done; readlink /dev/fd; readlink /dev/ptmx; "
                       "echo x >/dev/null; head -c 2 /dev/zero | wc -c")
     assert told.stdout.split() == ["/proc/self/fd", "pts/ptmx", "2"], told
 
 
+@clause("config-linux.maskedPaths", "config-linux.readonlyPaths")
 def test_masked_and_readonly_paths(bundle):
     (bundle.folder / "rootfs/data/secret").write_text("secret")
     (bundle.folder / "rootfs/etc/file").write_text("file")
@@ -284,6 +288,7 @@ def test_masked_and_readonly_paths(bundle):
     assert told.stdout == "file0\n" and told.stderr.count("Read-only") == 2, told
 
 
+@clause("config-linux.namespaces.path", "runtime.delete.others")
 def test_namespaces_network_by_path(own):
     name = f"brig-{own.id}"
     subprocess.run(["ip", "netns", "add", name], check=True)
@@ -297,6 +302,7 @@ def test_namespaces_network_by_path(own):
         subprocess.run(["ip", "netns", "del", name], check=True)
 
 
+@clause("config-linux.uidMappings", "config-linux.gidMappings")
 def test_uid_and_gid_mappings(own):
     own.config["linux"].update(uidMappings=[{"containerID": 0, "hostID": 700000, "size": 1000}],
                                gidMappings=[{"containerID": 0, "hostID": 700000, "size": 1000}])
@@ -307,6 +313,7 @@ def test_uid_and_gid_mappings(own):
     assert status_fields(own.pid())["Uid"].split()[0] == "700000"
 
 
+@clause("config-linux.sysctl", "config.hostname", "config.domainname")
 def test_sysctl_hostname_domainname(own):
     own.config["linux"]["sysctl"] = {"kernel.shmmax": "1234567", "net.ipv4.ip_forward": "1"}
     own.config["domainname"] = "example.org"
@@ -316,6 +323,7 @@ def test_sysctl_hostname_domainname(own):
     assert open("/proc/sys/net/ipv4/ip_forward").read() == before
 
 
+@clause("config-linux.cgroupsPath.absolute", "config-linux.resources.memory.limit", "config-linux.resources.pids")
 def test_cgroups_path_and_resources(own):
     path = f"/brig-test-{own.id}/{own.id}-c"
     own.config["linux"].update(cgroupsPath=path, resources={"memory": {"limit": 64 << 20}, "pids": {"limit": 20},
@@ -336,6 +344,7 @@ def test_cgroups_path_and_resources(own):
         os.rmdir(folder)
 
 
+@clause("runtime.delete.others")
 def test_the_group_around_containers_goes_with_the_last(own):
     """A place of the test's own for it, because others may have containers in the usual one."""
     top = f"test-{own.id}"
@@ -401,6 +410,7 @@ def test_cgroup_file_system_is_read_only_whatever_docker_leaves_out(own):
     assert told.returncode == 1 and "Read-only" in told.stderr and mounts and set(mounts) == {"ro"}, told
 
 
+@clause("config-linux.seccomp.errnoRet", "config-linux.seccomp.args")
 def test_seccomp_of_the_configuration_comes_on_top(bundle):
     deny = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 33}]}
     control = bundle.run("mkdir /tmp/one && echo made; grep Seccomp_filters /proc/self/status")
@@ -445,6 +455,7 @@ def test_exec_process_file_detached_with_pid_file(bundle):
     wait_for(lambda: is_over(pid))
 
 
+@clause("runtime.state.status.additional")
 def test_pause_and_resume(own):
     own.start("while true; do echo x; sleep 0.05; done")
     wait_for(lambda: len(own.output()) > 4)

@@ -18,7 +18,8 @@ import hangfs
 import pytest
 
 from helpers import IS_ROOT, PUBLIC, ROOT, USER, Caller, status_fields, wait_for
-from ocilib import BUSYBOX, OCI, Bundle, bundle_of, groups_left, operator_call, operator_command
+from ociclauses import clause
+from ocilib import BUSYBOX, OCI, Bundle, bundle_of, groups_left, operator_call, operator_command, refused, runs
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root, and a static busybox for a root")
 
@@ -27,18 +28,6 @@ pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root, 
 def bundle():
     with bundle_of(ROOT) as made:
         yield made
-
-
-def refused(bundle, why, code=125):
-    """Nothing ran, nothing is left, and the rule is named; without what `why` is about it would have run (control of each row)."""
-    told = bundle.run("echo RAN")
-    assert told.returncode == code and "RAN" not in told.stdout, told
-    assert why in told.stderr, told.stderr
-    assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
-
-
-def runs(bundle):
-    assert bundle.run("echo RAN").stdout == "RAN\n"
 
 
 @pytest.mark.parametrize("key", ["brig.level", "brig.tier", "brig.policy", "brig.allow", "brig.anything"])
@@ -107,6 +96,7 @@ def mounts_of(bundle):
     return [line for line in open("/proc/self/mountinfo") if str(bundle.folder) in line]
 
 
+@clause("config.mounts.type", "config.mounts.options.remount")
 @pytest.mark.parametrize("entry, why", [
     ({"type": "overlay", "source": "overlay", "options": ["lowerdir=/"]}, "type of file system"),
     ({"type": "nfs", "source": "h:/x"}, "type of file system"),
@@ -443,6 +433,7 @@ def test_O03_control_a_read_only_folder_is_a_door_without_the_guard(python):
             assert struct.unpack("3i", other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1] == 0  # the host's root, to who listens
 
 
+@clause("config-linux.namespaces.path.type", "config-linux.namespaces.path.kinds")
 @pytest.mark.parametrize("kind, path, why", [
     ("pid", "/proc/1/ns/pid", "pid namespace is not joined"),
     ("mount", "/proc/1/ns/mnt", "mount namespace is not joined"),
@@ -493,6 +484,7 @@ def test_O04_the_pid_namespace_of_another_container(bundle):
         assert bundle.run("echo $$").stdout == "1\n"
 
 
+@clause("config-linux.namespaces.left-out")
 @pytest.mark.parametrize("kind", ["pid", "network", "ipc", "uts"])
 def test_O04_namespaces_left_out(bundle, kind):
     spaces = bundle.config["linux"]["namespaces"]
@@ -506,6 +498,7 @@ def test_O04_namespaces_left_out(bundle, kind):
         assert os.readlink(f"/proc/self/ns/{ns}") not in told.stdout
 
 
+@clause("config.hooks.allowed", "config.hooks.state")
 @pytest.mark.parametrize("stage", ["prestart", "createRuntime", "poststart", "poststop"])
 def test_O05_hooks(bundle, tmp_path, stage):
     mark = tmp_path / "ran"
@@ -523,6 +516,7 @@ def test_O05_hooks(bundle, tmp_path, stage):
     assert "PATH=/usr/bin:/bin\n" in text and "HOME=" not in text
 
 
+@clause("config.hooks.env")
 @pytest.mark.parametrize("entry", ["LD_PRELOAD={0}/evil.so", "BASH_ENV={0}/x", "PATH={0}:/usr/bin:/bin", "PATH=", "PATH=/usr/bin:", "PATH=:/usr/bin", "PATH=.",
                                    "PATH=/usr/bin/../../{0}", "PATH", "", "path=/bin", "ONLY=this"])
 def test_O05_variables_of_hooks(bundle, tmp_path, entry):
@@ -558,6 +552,7 @@ def test_O05_control_a_path_makes_another_program_of_a_hook(bundle, tmp_path):
     assert elsewhere(bundle, "echo RAN").stdout == "RAN\n" and (tmp_path / "worked").exists()
 
 
+@clause("runtime.lifecycle.createRuntime", "config.hooks.timeout")
 def test_O05_hooks_that_fail_or_do_not_end(bundle, tmp_path):
     bad = tmp_path / "bad"
     bad.write_text("#!/bin/sh\nexit 3\n")
@@ -574,6 +569,7 @@ def test_O05_hooks_that_fail_or_do_not_end(bundle, tmp_path):
         assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
 
 
+@clause("config-linux.cgroupsPath.invalid", "config-linux.resources.unified.unknown")
 @pytest.mark.parametrize("change, why", [
     ({"cgroupsPath": "/a/../../b"}, "climbs"),
     ({"cgroupsPath": "system.slice:brig:x"}, "service manager"),
@@ -592,6 +588,7 @@ def test_O06_groups_and_resources(bundle, change, why):
     runs(bundle)
 
 
+@clause("config-linux.cgroups.fit")
 def test_O06_a_group_that_others_are_in(bundle):
     other = Bundle(bundle.folder.parent / "other", ROOT)
     try:
@@ -622,6 +619,7 @@ def memory_group(bundle):
 needs_v1 = pytest.mark.skipif(not Path("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists(), reason="memory is not counted by cgroup v1 here")
 
 
+@clause("config-linux.resources.memory.swap")
 @needs_v1
 @pytest.mark.skipif(not Path("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes").exists(), reason="this kernel does not count swap")
 def test_O06_swap_is_memory_as_well(bundle, tmp_path):
@@ -661,6 +659,7 @@ def test_O06_buffers_of_sockets_are_memory_as_well(bundle):
     assert held[64 << 20] <= 5 << 20, held
 
 
+@clause("config-linux.devices", "config-linux.sysctl.host")
 @pytest.mark.parametrize("change, why", [
     ({"devices": [{"path": "/dev/x", "type": "b", "major": 254, "minor": 0}]}, "/dev/x"),
     ({"devices": [{"path": "/dev/mem", "type": "c", "major": 1, "minor": 1}]}, "/dev/mem"),
@@ -822,6 +821,7 @@ def test_O09_console_sockets(bundle, tmp_path):
     assert bundle.call("list", "-q").stdout == ""
 
 
+@clause("runtime.lifecycle.config.kept")
 def test_O10_create_is_not_start(bundle):
     data = bundle.folder / "data"
     data.mkdir()
@@ -843,6 +843,7 @@ def test_O10_create_is_not_start(bundle):
     assert bundle.exec("echo", "still").stdout == "still\n"
 
 
+@clause("runtime.start.not-created")
 def test_O10_start_twice_at_once(bundle):
     assert bundle.create("echo x; exec sleep 1000").returncode == 0
     codes = []

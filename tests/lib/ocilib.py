@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import PUBLIC, end, wait_for
+from helpers import IS_ROOT, PUBLIC, ROOT, end, wait_for
 
 OCI = PUBLIC / "brig-oci"
 if not OCI.exists():
@@ -98,14 +98,14 @@ class Bundle:
             self.shell(script)
         return self.call("run", "--bundle", self.folder, self.id, **kwargs)
 
-    def create(self, script=None, *more, **kwargs):
-        """Its first process keeps stdout: it goes to a file, so that nobody waits for its end."""
+    def create(self, script=None, *more, line=None, **kwargs):
+        """Its first process keeps stdout: it goes to a file, so that nobody waits for its end. `line` makes the command of its arguments."""
         if script is not None:
             self.shell(script)
         out = self.folder / "out"
         with out.open("wb") as sink, (self.folder / "err").open("w+b") as errors:
             kwargs.setdefault("timeout", 120)
-            made = subprocess.run(self.command("create", "--bundle", self.folder, "--pid-file", self.folder / "pid", *more, self.id),
+            made = subprocess.run((line or self.command)("create", "--bundle", self.folder, "--pid-file", self.folder / "pid", *more, self.id),
                                   stdin=subprocess.DEVNULL, stdout=sink, stderr=errors, cwd=self.folder, **kwargs)
             errors.seek(0)
             made.stderr = errors.read().decode()
@@ -161,6 +161,50 @@ def bundle_of(caller):
     finally:
         made.remove()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def bundle(caller):
+    with bundle_of(caller) as made:
+        yield made
+
+
+@pytest.fixture
+def own():
+    """Of root's alone."""
+    if not IS_ROOT:
+        pytest.skip("needs root")
+    with bundle_of(ROOT) as made:
+        yield made
+
+
+def refused(bundle, why, code=125):
+    """Nothing ran, nothing is left, and the rule is named; without what `why` is about it would have run (control of each row)."""
+    told = bundle.run("echo RAN")
+    assert told.returncode == code and "RAN" not in told.stdout, told
+    assert why in told.stderr, told.stderr
+    assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
+
+
+def runs(bundle):
+    assert bundle.run("echo RAN").stdout == "RAN\n"
+
+
+def hook(folder, name, script):
+    """A program for the operator to allow; it is beside what it leaves there."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def hooked(bundle, script=None):
+    """create, where the operator allows all hooks of the configuration."""
+    if script is not None:
+        bundle.shell(script)
+    allowed = {"hooks": [entry["path"] for entries in bundle.config["hooks"].values() for entry in entries]}
+    bundle.save()
+    return bundle.create(None, line=lambda *args: operator_command(bundle, allowed, *args))
 
 
 def groups_left(name):
