@@ -140,6 +140,8 @@ int oci_process_parse(const char *text, size_t len, struct json **ret_tree, stru
 int oci_resources_parse(const char *text, size_t len, struct json **ret_tree,
                         struct oci_resources *ret, struct err *err);
 int oci_resources_read(const struct json *j, struct oci_resources *ret, struct err *err);
+/* The flags of mounts that are taken, between blanks. */
+extern const char oci_mount_flags[];
 int oci_mount_read(const struct json *j, struct oci_mount *ret, struct err *err);
 int oci_linux_read(const struct json *j, struct oci_config *ret, struct err *err);
 

@@ -21,18 +21,22 @@ static const struct {
  * and nobody inside mounts anything, bind mounts neither. The times of files are of no consequence.
  * When data is written, and versions of files, are the file system's own, which a bind does not
  * change and memory does not have. */
-static const char harmless[] =
-    " rw rrw nosuid rnosuid suid rsuid nodev rnodev dev rdev exec rexec async sync dirsync mand "
-    "nomand relatime rrelatime norelatime rnorelatime noatime rnoatime atime ratime nodiratime "
-    "rnodiratime diratime rdiratime strictatime rstrictatime nostrictatime rnostrictatime "
-    "lazytime nolazytime iversion noiversion loud silent private rprivate unbindable runbindable "
-    "notmpcopyup defaults ";
+#define HARMLESS                                                                                   \
+    " rw rrw nosuid rnosuid suid rsuid nodev rnodev dev rdev exec rexec async sync dirsync mand "  \
+    "nomand relatime rrelatime norelatime rnorelatime noatime rnoatime atime ratime nodiratime "   \
+    "rnodiratime diratime rdiratime strictatime rstrictatime nostrictatime rnostrictatime "        \
+    "lazytime nolazytime iversion noiversion loud silent private rprivate unbindable runbindable " \
+    "notmpcopyup defaults "
+
+const char oci_mount_flags[] =
+    HARMLESS "bind rbind ro rro noexec rnoexec symfollow rsymfollow nosymfollow rnosymfollow "
+             "tmpcopyup ";
 
 static bool is_harmless(const char *option)
 {
     char word[32];
     int n = snprintf(word, sizeof word, " %s ", option);
-    return n > 2 && (size_t)n < sizeof word && !strchr(option, ' ') && strstr(harmless, word);
+    return n > 2 && (size_t)n < sizeof word && !strchr(option, ' ') && strstr(HARMLESS, word);
 }
 
 /* Options of a file system that are handed to it, by kind. */

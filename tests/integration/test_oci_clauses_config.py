@@ -148,6 +148,17 @@ def test_config_mounts_options_nosymfollow(bundle):
     assert "symbolic links" in bundle.run("echo x >/t/file; ln -s file /t/link 2>/dev/null || busybox ln -s file /t/link; cat /t/link").stderr
 
 
+def test_features_names_the_options_that_are_taken(bundle):
+    """Each by itself, and none else."""
+    told = json.loads(bundle.call("features").stdout)["mountOptions"]
+    assert len(told) == len(set(told)) > 50 and not {"shared", "rslave", "remount", "idmap"} & set(told)
+    (bundle.folder / "data").mkdir()
+    for number, option in enumerate(told):
+        kind = {"source": "data"} if option in ("bind", "rbind") else {"type": "tmpfs"}
+        bundle.mount(f"/m/{number}", **kind, options=[option])
+    runs(bundle)
+
+
 @pytest.mark.parametrize("kind, options, why", [
     *(case("config.mounts.options.propagation", "bind", ["bind", option], option) for option in ("shared", "rshared", "slave", "rslave")),
     case("config.mounts.options.remount", "bind", ["bind", "remount", "ro"], "remount"),

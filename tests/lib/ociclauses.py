@@ -1,4 +1,4 @@
-"""What the runtime specification asks of a runtime, clause by clause: version 1.2 of runtime.md, config.md and config-linux.md.
+"""What the runtime specification asks of a runtime, clause by clause: version 1.2.0 of runtime.md, config.md and config-linux.md.
 
 Each clause has an id of its own (the document, the member, and where there are several a word of ours), how strongly it is meant,
 and what it asks for in our words. `otherwise` says what brig does in its place, and why: such a clause is left out on purpose. Each
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-VERSION = "1.2"
+VERSION = "1.2.0"
 
 
 @dataclass(frozen=True)

@@ -387,6 +387,17 @@ const struct verb verb_oci_events = {
 
 /* ---- features ---- */
 
+static void put_words(struct json_writer *w, const char *key, const char *words)
+{
+    jw_kv_array(w, key);
+    for (const char *at = words + strspn(words, " "); *at; at += strspn(at, " ")) {
+        size_t len = strcspn(at, " ");
+        jw_bytes(w, at, len);
+        at += len;
+    }
+    jw_array_end(w);
+}
+
 static void put_texts(struct json_writer *w, const char *key, const char *const *texts)
 {
     jw_kv_array(w, key);
@@ -398,11 +409,6 @@ static void put_texts(struct json_writer *w, const char *key, const char *const 
 static void put_features(struct json_writer *w)
 {
     static const char *const hooks[] = {"prestart", "createRuntime", "poststart", "poststop", NULL};
-    static const char *const mounts[] = {
-        "async",       "atime", "bind",       "defaults", "dev",        "diratime",      "exec",
-        "noatime",     "nodev", "nodiratime", "noexec",   "norelatime", "nostrictatime", "nosuid",
-        "private",     "rbind", "relatime",   "ro",       "rprivate",   "rro",           "rw",
-        "strictatime", "suid",  "tmpcopyup",  NULL};
     static const char *const spaces[] = {"cgroup", "ipc",  "mount", "network",
                                          "pid",    "user", "uts",   NULL};
     static const char *const actions[] = {
@@ -415,7 +421,7 @@ static void put_features(struct json_writer *w)
     jw_kv_string(w, "ociVersionMin", "1.0.0");
     jw_kv_string(w, "ociVersionMax", OCI_VERSION);
     put_texts(w, "hooks", hooks);
-    put_texts(w, "mountOptions", mounts);
+    put_words(w, "mountOptions", oci_mount_flags);
     jw_kv_object(w, "linux");
     put_texts(w, "namespaces", spaces);
     jw_kv_array(w, "capabilities");
