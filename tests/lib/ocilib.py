@@ -187,7 +187,8 @@ def refused(bundle, why, code=125):
 
 
 def runs(bundle):
-    assert bundle.run("echo RAN").stdout == "RAN\n"
+    told = bundle.run("echo RAN")
+    assert told.stdout == "RAN\n", told
 
 
 def hook(folder, name, script):
