@@ -183,6 +183,24 @@ if [ -x /usr/bin/runsc ] && { [ "$role" = user ] || [ -n "$FULL" ]; }; then
     [ $? = 3 ] && said '^Linux version 4\.4\.0'; verdict "gvisor runs"
     cat /proc/version >"$out" && ! said '^Linux version 4\.4\.0'; verdict "control: outside there is another kernel"
 fi
+if [ -x /usr/bin/runsc ] && [ -n "$FULL" ]; then # and in the daemon
+    state=/tmp/gvisor.$role
+    mkdir -p "$state/templates"
+    chmod 700 "$state"
+    printf 'policy: {kernel: {tier: gvisor}, lifecycle: {memory: 256M}}\npool: {min: 0, max: 0}\n' >"$state/templates/gv.yaml"
+    BRIG_RUNSC=/usr/bin/runsc brig serve --foreground --listen 127.0.0.1:0 --state "$state" >"$out.serve" 2>&1 </dev/null &
+    daemon=$!
+    until_true 300 test -e "$state/address"
+    run brig create --state "$state" --template gv
+    name=$(cut -d ' ' -f 1 "$out" | head -n 1)
+    run brig exec --state "$state" "$name" -- sh -c 'cat /proc/version; echo kept >/tmp/kept; exit 3'
+    [ $? = 3 ] && said '^Linux version 4\.4\.0'; verdict "gvisor serves"
+    run brig exec --state "$state" "$name" -- sh -c 'cat /tmp/kept' && said '^kept$'; verdict "gvisor keeps its files"
+    run brig rm --state "$state" "$name"; verdict "gvisor's sandbox ends"
+    kill $daemon
+    wait $daemon; verdict "gvisor's daemon ends in order"
+    until_true 60 no_groups; verdict "gvisor leaves no cgroup"
+fi
 
 run brig doctor
 said 'ABI 2'; verdict "doctor sees Landlock ABI 2"
