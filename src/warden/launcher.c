@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 
 #define WARDENS_MAX 8192
+#define KEPT_MAX    4 /* descriptors that a child keeps */
 /* After the front's end the wardens tear down by themselves. */
 #define LAST_MS 20000
 
@@ -181,7 +182,7 @@ static struct child *make_room(struct launcher *l)
 static void leave_launcher(const int *keep, int count)
 {
     sigset_t none;
-    int from[3];
+    int from[KEPT_MAX];
     sigemptyset(&none);
     /* A session of its own: ^C on the terminal is for the launcher, which ends all in order. */
     setsid();
@@ -206,7 +207,7 @@ struct launch {
 /* What it is cloned from keeps its descriptors, at other numbers. */
 static void become_warden(const struct launch *what, int sock, struct stem_source *source)
 {
-    int keep[4] = {sock}, *moved[3], count = 0;
+    int keep[KEPT_MAX] = {sock}, *moved[KEPT_MAX - 1], count = 0;
     if (source && source->machine) {
         moved[count++] = &source->parked.memory;
         moved[count++] = &source->parked.state;
