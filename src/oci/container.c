@@ -40,7 +40,6 @@ struct making {
     struct oci_cgroup groups;
     struct oci_scope scope; /* where the service manager makes them */
     bool in_scope;          /* it was made */
-    bool hooked;            /* hooks were run */
     struct oci_joins joins;
     struct oci_porter porter;
     struct oci_log log;
@@ -105,9 +104,12 @@ static struct oci_config *kept_hooks(const struct oci_state *s)
     return NULL;
 }
 
-static void late_hooks(const struct oci_config *c, const char *stage, const struct oci_state *s,
+/* The container is left to other callers first: neither its end nor its state waits for a hook, and
+ * a hook may ask for its state. */
+static void late_hooks(const struct oci_config *c, const char *stage, struct oci_state *s,
                        enum oci_status status, const struct oci_request *r)
 {
+    oci_state_done(s);
     if (c && json_count(json_get(c->hooks, stage)))
         oci_hooks_run_late(c, stage, s, status, r->log, r->log_json);
 }
@@ -425,6 +427,14 @@ static int map_ids(const struct making *m, struct err *err)
     return write_map(m, "gid_map", c->gid_maps, c->gid_map_count, c->process.gid, getegid(), err);
 }
 
+/* Before the first of them is run: whoever is killed from then on leaves what they made outside,
+ * and delete is to undo it. */
+static int note_hooks(struct making *m, struct err *err)
+{
+    m->state.hooked = json_count(m->config.hooks) > 0;
+    return m->state.hooked ? oci_state_save(&m->state, err) : 0;
+}
+
 static int lead_inside(struct making *m, struct err *err)
 {
     const struct oci_process *p = &m->config.process;
@@ -434,12 +444,13 @@ static int lead_inside(struct making *m, struct err *err)
         oci_expect(m->sync[0], OCI_WORD_BUILT, err) < 0 ||
         oci_porter_start(&m->porter, m->pid, &m->state, &m->log, err) < 0)
         return err_number(err);
+    if (note_hooks(m, err) < 0)
+        return err_number(err);
     m->state.pid = m->pid;
     if (!procfs_stat(m->pid, &st))
         return err_set(err, ERR_SYSTEM, "the container's first process is gone");
     m->state.start = st.start;
     const char *docker = m->operator.docker;
-    m->hooked = true;
     if (oci_hooks_run(&m->config, "prestart", &m->state, OCI_CREATING, docker, err) < 0 ||
         oci_hooks_run(&m->config, "createRuntime", &m->state, OCI_CREATING, docker, err) < 0)
         return err_number(err);
@@ -467,7 +478,7 @@ static void undo(struct making *m)
         remove_groups(&m->state, &m->groups, m->in_scope);
     oci_state_remove(&m->state);
     /* What the others made outside is theirs to undo. */
-    if (m->hooked)
+    if (m->state.hooked)
         late_hooks(&m->config, "poststop", &m->state, OCI_STOPPED, m->request);
 }
 
@@ -728,7 +739,7 @@ static int delete_open(struct oci_state *s, bool force, const struct oci_request
     if (s->grouped || s->scope[0])
         remove_groups(s, &g, s->pid > 0);
     oci_receipt_end(s, r->log, r->log_json);
-    struct oci_config *kept = s->pid ? kept_hooks(s) : NULL;
+    struct oci_config *kept = s->hooked || s->pid ? kept_hooks(s) : NULL;
     oci_state_remove(s);
     late_hooks(kept, "poststop", s, OCI_STOPPED, r);
     config_free(kept);

@@ -200,6 +200,7 @@ static int load(struct oci_state *s, struct err *err)
     s->pid = (pid_t)json_number(j, "pid");
     s->start = json_uint(j, "start");
     s->started = json_flag(j, "started");
+    s->hooked = json_flag(j, "hooked");
     s->grouped = json_flag(j, "grouped");
     s->host_writable = json_flag(j, "host_writable");
     s->maps_host_root = json_flag(j, "maps_host_root");
@@ -245,6 +246,7 @@ int oci_state_save(const struct oci_state *s, struct err *err)
     jw_kv_int(&w, "pid", s->pid);
     jw_kv_uint(&w, "start", s->start);
     jw_kv_bool(&w, "started", s->started);
+    jw_kv_bool(&w, "hooked", s->hooked);
     jw_kv_bool(&w, "grouped", s->grouped);
     jw_kv_bool(&w, "host_writable", s->host_writable);
     jw_kv_bool(&w, "maps_host_root", s->maps_host_root);

@@ -28,6 +28,7 @@ struct oci_state {
     pid_t pid;
     uint64_t start; /* of the process with that pid, in ticks since boot: no other one has both */
     bool started;
+    bool hooked;                        /* hooks were run for it, or were about to be */
     bool grouped;                       /* it has groups */
     char scope[256];                    /* the unit that they lie in; empty: none */
     bool host_writable, maps_host_root; /* a file of the host; who is root there inside */

@@ -1,6 +1,7 @@
 """The table of the runtime specification's clauses is whole, and the page about it says the same; then runtime.md, clause by clause."""
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,38 @@ def test_runtime_lifecycle_what_fails_behind_the_hooks(own, tmp_path):
     own.config["process"]["args"] = ["nosuch"]
     assert hooked(own).returncode == 127
     assert (tmp_path / "first.ran").exists() and (tmp_path / "late.ran").exists()
+
+
+@clause("runtime.lifecycle.failed.poststop")
+@pytest.mark.parametrize("kind", ["prestart", "createRuntime"])
+def test_runtime_lifecycle_create_that_is_killed_behind_a_hook(own, tmp_path, kind):
+    """What the hook made outside is undone by delete."""
+    own.config["hooks"] = {kind: [{"path": hook(tmp_path, "first", f": >{tmp_path}/first.ran; kill -9 $PPID")}],
+                           "poststop": [{"path": hook(tmp_path, "late", f"cat >{tmp_path}/late.state")}]}
+    assert hooked(own, "echo RAN").returncode == -signal.SIGKILL
+    assert (tmp_path / "first.ran").exists() and own.state() == "creating"
+    assert own.remove().returncode == 0 and groups_left(own.id) == []
+    assert json.loads((tmp_path / "late.state").read_text())["status"] == "stopped"
+
+
+def test_runtime_lifecycle_a_late_hook_keeps_nobody_out(own, tmp_path):
+    """While one hangs, the container can be looked at, killed and removed."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    gate = os.open(fifo, os.O_RDWR)
+    mark = tmp_path / "waits"
+    own.config["hooks"] = {"poststart": [{"path": hook(tmp_path, "slow", f"cat >/dev/null; : >{mark}; read line <{fifo}; : >{tmp_path}/slow.ran")}]}
+    assert hooked(own, "exec sleep 1000").returncode == 0
+    starting = subprocess.Popen(own.command("start", own.id), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(mark.exists)
+        assert own.state() == "running" and own.remove().returncode == 0 and own.state() is None
+        assert not (tmp_path / "slow.ran").exists() and starting.poll() is None  # it still hangs
+    finally:
+        os.write(gate, b"on\n")
+        assert starting.wait(120) == 0
+        os.close(gate)
+    assert (tmp_path / "slow.ran").exists()
 
 
 @clause("runtime.lifecycle.poststart", "runtime.lifecycle.poststart.fails", "runtime.lifecycle.poststop", "runtime.lifecycle.poststop.fails", "runtime.warnings")
