@@ -6,6 +6,7 @@
 #include "oci/judge.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define PREFIX       "brig."
 #define SEPARATORS   ", \t\n"
@@ -84,7 +85,8 @@ int oci_judge_annotations(const struct json *j, struct err *err)
 {
     for (size_t i = 0; i < json_count(j); i++) {
         const char *key = json_key_at(j, i);
-        if (strncmp(key, PREFIX, sizeof PREFIX - 1) == 0 &&
+        /* One in other letters was meant for brig as well. */
+        if (strncasecmp(key, PREFIX, sizeof PREFIX - 1) == 0 &&
             judge_one(key, json_value_at(j, i), err) < 0)
             return err_number(err);
     }

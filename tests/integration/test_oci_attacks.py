@@ -30,7 +30,7 @@ def bundle():
         yield made
 
 
-@pytest.mark.parametrize("key", ["brig.level", "brig.tier", "brig.policy", "brig.allow", "brig.anything"])
+@pytest.mark.parametrize("key", ["brig.level", "brig.tier", "brig.policy", "brig.allow", "brig.anything", "Brig.tier", "BRIG.LEVEL"])
 def test_O01_annotations_that_widen(bundle, key):
     bundle.config["annotations"] = {key: "/tmp/own.yaml"}
     refused(bundle, key)

@@ -90,6 +90,8 @@ Test(oci_annotations, what_is_not_understood)
 {
     refused(HEAD "\"brig.\":\"\"}}", "brig.");
     refused(HEAD "\"brig.Allow\":\"a.test\"}}", "brig.Allow");
+    refused(HEAD "\"Brig.tier\":\"vm\"}}", "Brig.tier");
+    refused(HEAD "\"BRIG.allow\":\"a.test\"}}", "BRIG.allow");
     refused(HEAD "\"brig.level\":\"critical\"}}", "brig.level");
     refused(HEAD "\"brig.tier\":\"vm\"}}", "vm");
     refused(HEAD "\"brig.tier\":\"gvisor\"}}", "gvisor");
