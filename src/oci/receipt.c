@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RECEIPT_MAX (64u * 1024)
 #define NETWORK_MAX ((size_t)1 << 20)
@@ -129,5 +130,7 @@ void oci_receipt_end(const struct oci_state *s, const char *path, bool json)
         oci_log_close(&log);
         oci_operator_done(&o);
     }
+    /* Told once, although whoever removes the rest is killed. */
+    unlinkat(s->dir_fd, OCI_RECEIPT_FILE, 0);
     json_free(begun);
 }

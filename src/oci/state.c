@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define STATE_FILE "state.json"
+
 const char *oci_status_name(enum oci_status s)
 {
     static const char *const names[] = {"creating", "created", "running", "paused", "stopped"};
@@ -186,7 +188,7 @@ static int load(struct oci_state *s, struct err *err)
 {
     size_t len;
     struct json *j = NULL;
-    cleanup_free char *text = oci_file_read(s->dir_fd, "state.json", 65536, &len, err);
+    cleanup_free char *text = oci_file_read(s->dir_fd, STATE_FILE, 65536, &len, err);
     if (!text)
         return err->sys_errno == ENOENT ? 0
                                         : err_number(err); /* still being made, or never finished */
@@ -256,7 +258,7 @@ int oci_state_save(const struct oci_state *s, struct err *err)
     jw_object_end(&w);
     if (out.failed)
         return err_set(err, ERR_LIMIT, "the state of %s is too long", s->id);
-    return oci_file_replace(s->dir_fd, "state.json", out.data, out.len, 0600, err);
+    return oci_file_replace(s->dir_fd, STATE_FILE, out.data, out.len, 0600, err);
 }
 
 int oci_state_keep_config(const struct oci_state *s, const char *text, size_t len, struct err *err)
@@ -300,17 +302,21 @@ enum oci_status oci_state_status(const struct oci_state *s)
     return frozen ? OCI_PAUSED : OCI_RUNNING;
 }
 
-/* Also what somebody who was killed had begun to write. */
+/* Also what somebody who was killed had begun to write. What says what the rest is goes last: who
+ * finds some of it left still knows whose. */
 void oci_state_remove(struct oci_state *s)
 {
     DIR *dir = s->dir_fd < 0 ? NULL : folder_open(s->dir_fd, ".");
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            strcmp(e->d_name, STATE_FILE) != 0)
             unlinkat(s->dir_fd, e->d_name, 0);
     if (dir)
         closedir(dir);
-    if (s->dir_fd >= 0)
+    if (s->dir_fd >= 0) {
+        unlinkat(s->dir_fd, STATE_FILE, 0);
         unlinkat(s->root_fd, s->id, AT_REMOVEDIR);
+    }
 }
 
 void oci_state_done(struct oci_state *s)
