@@ -2,6 +2,7 @@
  * one asks for is in the operator's file, or the container is not made (OC-10). One that is not
  * understood may have been meant to protect, so that it is refused as well. Those of other runtimes
  * are no orders. Pure. */
+#include "base/cleanup.h"
 #include "base/quote.h"
 #include "oci/judge.h"
 
@@ -13,40 +14,10 @@
 #define RULE_MAX     1024u
 #define KEY_ALLOW    "brig.allow"
 #define KEY_POLICY   "brig.policy"
-#define KEY_TIER     "brig.tier"
-#define KEY_LEVEL    "brig.level"
 #define KEY_NETWORK  "brig.network"
 #define CONFIG_ASKED "config: annotation "
 
 /* ---- what is understood ---- */
-
-/* The container is of the container tier. Who asks for another gets that one or nothing. */
-static int judge_tier(const char *value, struct err *err)
-{
-    enum tier tier;
-    struct quoted q;
-    if (strcmp(value, "container") == 0)
-        return 0;
-    if (tier_parse(value, &tier) < 0)
-        return err_set(err, ERR_USAGE, CONFIG_ASKED KEY_TIER ": %s is no tier", quote(&q, value));
-    err_set(err, ERR_UNSUPPORTED,
-            CONFIG_ASKED KEY_TIER ": containers of engines are of the tier container, and nothing "
-                                  "else is put in the place of %s",
-            tier_name(tier));
-    err_at(err, BOUNDARY_KERNEL);
-    return err_hint(err,
-                    "leave it out, or say container; `brig run --tier %s --image NAME` has "
-                    "that tier for an image",
-                    tier_name(tier));
-}
-
-static int refuse_level(struct err *err)
-{
-    err_set(err, ERR_REFUSED,
-            CONFIG_ASKED KEY_LEVEL ": a level says what brig run takes for granted, and a "
-                                   "container's configuration says all of that itself");
-    return err_hint(err, "leave it out; what the node's operator allows is in " OCI_OPERATOR_FILE);
-}
 
 static int judge_network(const char *value, struct err *err)
 {
@@ -64,20 +35,21 @@ bool oci_network_own(const struct oci_config *c)
 
 static int judge_one(const char *key, const struct json *value, struct err *err)
 {
+    static const char *const elsewhere[] = {KEY_ALLOW, KEY_POLICY, OCI_KEY_TIER, OCI_KEY_LEVEL,
+                                            OCI_KEY_RECEIPT};
     struct quoted q;
     if (json_type(value) != JSON_STRING)
         return err_set(err, ERR_USAGE, CONFIG_ASKED "%s: expected a text", quote(&q, key));
-    if (strcmp(key, KEY_TIER) == 0)
-        return judge_tier(json_string(value), err);
-    if (strcmp(key, KEY_LEVEL) == 0)
-        return refuse_level(err);
     if (strcmp(key, KEY_NETWORK) == 0)
         return judge_network(json_string(value), err);
-    if (strcmp(key, KEY_ALLOW) == 0 || strcmp(key, KEY_POLICY) == 0)
-        return 0;
+    /* What these say is decided where it is held against the operator's file. */
+    for (size_t i = 0; i < ARRAY_LEN(elsewhere); i++)
+        if (strcmp(key, elsewhere[i]) == 0)
+            return 0;
     err_set(err, ERR_REFUSED, CONFIG_ASKED "%s is not known: what it was meant to do would be lost",
             quote(&q, key));
-    return err_hint(err, "there are " KEY_ALLOW ", " KEY_POLICY ", " KEY_NETWORK " and " KEY_TIER
+    return err_hint(err, "there are " KEY_ALLOW ", " KEY_POLICY ", " KEY_NETWORK ", " OCI_KEY_TIER
+                         ", " OCI_KEY_LEVEL " and " OCI_KEY_RECEIPT
                          "; what the node's operator allows is in " OCI_OPERATOR_FILE);
 }
 

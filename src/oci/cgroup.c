@@ -592,3 +592,11 @@ void oci_cgroup_remove(struct oci_cgroup *g)
     }
     g->made = false;
 }
+
+int64_t oci_cgroup_cpu_ns(const struct oci_cgroup *g)
+{
+    if (!g->v2)
+        return oci_cgroup_number(g, "cpuacct", "cpuacct.usage");
+    int64_t us = oci_cgroup_word(g, "cpu.stat", "usage_usec");
+    return us < 0 ? -1 : us * 1000;
+}

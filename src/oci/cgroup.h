@@ -52,3 +52,5 @@ void oci_cgroup_remove(struct oci_cgroup *g);
 int64_t oci_cgroup_number(const struct oci_cgroup *g, const char *controller, const char *file);
 /* v2: the number behind a word of a flat file. */
 int64_t oci_cgroup_word(const struct oci_cgroup *g, const char *file, const char *word);
+/* CPU time of all that was in it; -1: nobody counts. */
+int64_t oci_cgroup_cpu_ns(const struct oci_cgroup *g);

@@ -36,6 +36,8 @@ struct making {
     const struct oci_request *request;
     struct oci_operator operator;
     struct oci_config config;
+    struct oci_walls walls;
+    bool sign; /* the receipt */
     struct oci_build build;
     struct oci_cgroup groups;
     struct oci_scope scope; /* where the service manager makes them */
@@ -150,11 +152,17 @@ static int read_bundle(struct making *m, struct err *err)
     if (oci_config_parse(m->text, m->text_len, &m->config, err) < 0)
         return err_number(err);
     m->config.scoped = m->request->systemd;
-    if (oci_operator_load(&m->operator, err) < 0 || oci_judge(&m->config, &m->operator, err) < 0 ||
-        oci_porter_plan(&m->porter, &m->config, &m->operator, err) < 0)
+    const struct oci_operator *o = &m->operator;
+    if (oci_operator_load(&m->operator, err) < 0 || oci_judge(&m->config, o, err) < 0 ||
+        oci_walls_decide(m->config.annotations, o, &m->walls, err) < 0 ||
+        oci_receipt_decide(m->config.annotations, o, &m->sign, err) < 0 ||
+        oci_porter_plan(&m->porter, &m->config, o, err) < 0)
         return err_number(err);
     if (oci_network_own(&m->config))
         m->config.ns[OCI_NS_NETWORK].path = NULL;
+    if (oci_level_judge(&m->walls, &m->config, m->porter.asked, err) < 0 ||
+        (m->sign && oci_receipt_try(err) < 0))
+        return err_number(err);
     m->build.config = &m->config;
     m->build.network = m->porter.asked ? &m->porter.plan : NULL;
     return 0;
@@ -254,6 +262,16 @@ static int listen_for_start(struct making *m, struct err *err)
     return 0;
 }
 
+/* Before a group is made for nothing. */
+static int judge_folders(const struct making *m, struct err *err)
+{
+    for (size_t i = 0; i < m->config.mount_count; i++)
+        if (m->config.mounts[i].type == OCI_MOUNT_BIND && m->build.sources[i].folder &&
+            oci_level_judge_folder(&m->walls, &m->config.mounts[i], err) < 0)
+            return err_number(err);
+    return 0;
+}
+
 static bool maps_host_root(const struct oci_config *c)
 {
     bool found = c->uid_map_count == 0; /* the caller's numbers */
@@ -302,10 +320,14 @@ static int prepare(struct making *m, struct err *err)
     memcpy(m->state.bundle, bundle, sizeof bundle);
     snprintf(m->state.version, sizeof m->state.version, "%s", m->config.version);
     m->state.proxy_port = m->porter.asked ? m->porter.network.proxy_port : 0;
+    m->state.sealed_network = m->porter.asked || m->walls.leveled;
+    m->state.tier = m->walls.tier;
+    m->state.sign = m->sign;
     if (oci_log_open(&m->log, r->log, r->log_json, &m->operator, err) < 0 ||
         oci_state_keep_config(&m->state, m->text, m->text_len, err) < 0 ||
         oci_joins_open(&m->joins, &m->config, err) < 0 ||
-        oci_sources_open(&m->build, m->bundle_fd, &m->operator, err) < 0 || make_groups(m, err) < 0)
+        oci_sources_open(&m->build, m->bundle_fd, &m->operator, err) < 0 ||
+        judge_folders(m, err) < 0 || make_groups(m, err) < 0)
         return err_number(err);
     m->state.host_writable = m->build.host_writable || oci_brings_files(r->keep);
     m->state.maps_host_root = maps_host_root(&m->config);
@@ -437,6 +459,7 @@ static int note_hooks(struct making *m, struct err *err)
 
 static int lead_inside(struct making *m, struct err *err)
 {
+    const struct oci_facts facts = {&m->walls, &m->groups, &m->porter, m->pid};
     const struct oci_process *p = &m->config.process;
     struct proc_stat st;
     if (enter_groups(m, err) < 0 || map_ids(m, err) < 0 || oci_oom_score(m->pid, p, err) < 0 ||
@@ -457,7 +480,7 @@ static int lead_inside(struct making *m, struct err *err)
     if (oci_tell_go(m->sync[0], err) < 0 || oci_expect(m->sync[0], OCI_WORD_READY, err) < 0 ||
         oci_limits_apply(m->pid, p, err) < 0 || oci_attest(m->pid, &m->build.become, err) < 0 ||
         oci_attest_namespaces(m->pid, err) < 0 ||
-        oci_receipt_begin(&m->state, &m->config, &m->porter, m->pid, err) < 0)
+        oci_receipt_begin(&m->state, &m->config, &facts, err) < 0)
         return err_number(err);
     return oci_state_save(&m->state, err) < 0 ? err_number(err) : oci_tell_go(m->sync[0], err);
 }
@@ -589,7 +612,8 @@ static int await_exec(int fd, struct err *err)
     }
 }
 
-/* Engines add networks to what was created; one with rules has no other way out (OC-11). */
+/* Engines add networks to what was created; one with rules, or of a level, has no other way out
+ * (OC-11). */
 static int check_network(const struct oci_state *s, struct err *err)
 {
     cleanup_buf struct buf unused;
@@ -597,7 +621,7 @@ static int check_network(const struct oci_state *s, struct err *err)
     struct network n = {.namespaced = true};
     struct evidence out = {.w = &w};
     jw_begin(&w, &unused, 4096);
-    return s->proxy_port ? network_attest(&n, s->pid, &out, err) : 0;
+    return s->sealed_network ? network_attest(&n, s->pid, &out, err) : 0;
 }
 
 static int start_created(struct oci_state *s, struct err *err)
@@ -725,6 +749,7 @@ static int delete_open(struct oci_state *s, bool force, const struct oci_request
                        struct err *err)
 {
     struct oci_cgroup g;
+    struct oci_usage usage;
     enum oci_status status = oci_state_status(s);
     if (groups_of(s, &g, err) < 0)
         return err_number(err);
@@ -736,9 +761,10 @@ static int delete_open(struct oci_state *s, bool force, const struct oci_request
     if (end_it(s, &g, err) < 0)
         return err_number(err);
     oci_porter_await(s);
+    oci_receipt_count(&g, &usage);
     if (s->grouped || s->scope[0])
         remove_groups(s, &g, s->pid > 0);
-    oci_receipt_end(s, r->log, r->log_json);
+    oci_receipt_end(s, &usage, r->log, r->log_json);
     struct oci_config *kept = s->hooked || s->pid ? kept_hooks(s) : NULL;
     oci_state_remove(s);
     late_hooks(kept, "poststop", s, OCI_STOPPED, r);

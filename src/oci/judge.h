@@ -9,7 +9,9 @@
  * file that only root can write; a configuration cannot, and the variables that it gives to a hook
  * lead to no other program; Docker's own program may name a network and nothing else. OC-6  A limit
  * is never above the operator's; a cgroup is the container's own. OC-10  An annotation brig.* is
- * understood, and within what the operator's file says, or the container is not made. */
+ * understood, and within what the operator's file says, or the container is not made. OC-16  Tier
+ * and level of a container are at least those that the operator's file says, and what cannot be
+ * given is refused. */
 #pragma once
 
 #include "oci/config.h"
@@ -19,6 +21,9 @@
 #define OCI_OPERATOR_MAX  ((size_t)1 << 20)
 /* What a hook has that names no variable; its folders are all that a PATH may name. */
 #define OCI_HOOK_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* Whose receipts are signed. */
+enum oci_receipts { OCI_RECEIPTS_NONE, OCI_RECEIPTS_ASKED, OCI_RECEIPTS_ALL };
 
 struct oci_operator {
     struct json *tree;
@@ -31,6 +36,10 @@ struct oci_operator {
     const struct json *allow;    /* rules: what brig.allow can ask for */
     const struct json *policies; /* name to rules: what brig.policy can ask for */
     const char *log;             /* gets denials and receipts of all containers; or NULL */
+    enum tier tier;              /* the weakest of its containers; TIER_AUTO: the container tier */
+    bool leveled;                /* its containers are of this level, or a higher one */
+    enum level level;
+    enum oci_receipts receipts;
 };
 int oci_operator_parse(const char *text, size_t len, struct oci_operator *ret, struct err *err);
 /* The file, or what holds without one. */
@@ -46,6 +55,25 @@ int oci_judge_resources(const struct oci_resources *r, bool update, const struct
 bool oci_asks_limits(const struct oci_resources *r);
 /* annotations.c: do those of ours say something that is understood? */
 int oci_judge_annotations(const struct json *annotations, struct err *err);
+#define OCI_KEY_TIER    "brig.tier"
+#define OCI_KEY_LEVEL   "brig.level"
+#define OCI_KEY_RECEIPT "brig.receipt"
+
+/* tier.c: what a container has to be beyond the floor. */
+struct oci_walls {
+    enum tier tier;
+    bool leveled; /* it is held to a level */
+    enum level level;
+};
+/* From the annotations and the operator's file; what is weaker than the latter, or not there, is
+ * refused (OC-16). */
+int oci_walls_decide(const struct json *annotations, const struct oci_operator *o,
+                     struct oci_walls *ret, struct err *err);
+/* The level against what the configuration says of root and network. `rules`: it has ways out. */
+int oci_level_judge(const struct oci_walls *w, const struct oci_config *c, bool rules,
+                    struct err *err);
+/* The same for one bind mount, whose source is a folder of the host. */
+int oci_level_judge_folder(const struct oci_walls *w, const struct oci_mount *m, struct err *err);
 /* A network namespace of its own in the place of one that is named by a path. */
 bool oci_network_own(const struct oci_config *c);
 /* The rules by which it may go out, the annotations' held against the operator's. 1: *ret is the

@@ -55,7 +55,8 @@ static int read_joins(const struct json *list, struct oci_operator *o, struct er
 static int check_keys(const struct json *j, struct err *err)
 {
     static const char *const keys[] = {"hooks", "sockets", "capabilities", "joins", "memory",
-                                       "pids",  "allow",   "policies",     "log",   "docker"};
+                                       "pids",  "allow",   "policies",     "log",   "docker",
+                                       "tier",  "level",   "receipts"};
     for (size_t i = 0; i < json_count(j); i++) {
         bool known = false;
         for (size_t k = 0; k < ARRAY_LEN(keys); k++)
@@ -107,6 +108,38 @@ static int read_docker(struct oci_operator *o, struct err *err)
     return 0;
 }
 
+static int read_walls(struct oci_operator *o, struct err *err)
+{
+    const char *tier = NULL, *level = NULL;
+    if (field_text(o->tree, "", "tier", &tier, err) < 0 ||
+        field_text(o->tree, "", "level", &level, err) < 0)
+        return err_number(err);
+    if (tier && (tier_parse(tier, &o->tier) < 0 || o->tier < TIER_CONTAINER))
+        return err_set(err, ERR_POLICY,
+                       OCI_OPERATOR_FILE ": tier %.60s is none of container, wasm, gvisor, vm",
+                       tier);
+    o->leveled = level != NULL;
+    if (level && level_parse(level, &o->level) < 0)
+        return err_set(err, ERR_POLICY,
+                       OCI_OPERATOR_FILE ": level %.60s is none of low, medium, high, critical",
+                       level);
+    return 0;
+}
+
+static int read_receipts(struct oci_operator *o, struct err *err)
+{
+    const char *word = NULL;
+    if (field_text(o->tree, "", "receipts", &word, err) < 0)
+        return err_number(err);
+    if (!word)
+        return 0;
+    bool all = strcmp(word, "signed") == 0;
+    o->receipts = all ? OCI_RECEIPTS_ALL : OCI_RECEIPTS_ASKED;
+    return all || strcmp(word, "asked") == 0
+               ? 0
+               : err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": receipts is signed or asked");
+}
+
 static void defaults(struct oci_operator *o)
 {
     *o = (struct oci_operator){.tree = NULL};
@@ -124,7 +157,7 @@ static int read_all(struct oci_operator *o, struct err *err)
         field_texts(j, "", "joins", &joins, err) < 0 || read_joins(joins, o, err) < 0 ||
         field_int(j, "", "memory", &o->memory, err) < 0 ||
         field_int(j, "", "pids", &o->pids, err) < 0 || read_network(o, err) < 0 ||
-        read_docker(o, err) < 0)
+        read_docker(o, err) < 0 || read_walls(o, err) < 0 || read_receipts(o, err) < 0)
         return err_number(err);
     if (o->memory < 0 || o->pids < 0)
         return err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": memory and pids are at least 1");
@@ -150,6 +183,7 @@ static void only_limits(struct oci_operator *o)
     o->hooks = o->sockets = o->allow = o->policies = NULL;
     o->docker = o->log = NULL;
     o->caps = 0;
+    o->receipts = OCI_RECEIPTS_NONE;
     o->joins[OCI_NS_PID] = false;
 }
 

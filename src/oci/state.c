@@ -209,6 +209,11 @@ static int load(struct oci_state *s, struct err *err)
     s->porter = (pid_t)json_number(j, "porter");
     s->porter_start = json_uint(j, "porter_start");
     s->proxy_port = (uint16_t)json_uint(j, "proxy_port");
+    s->sign = json_flag(j, "sign");
+    s->sealed_network = json_flag(j, "sealed_network");
+    /* Made before there was another one. */
+    if (tier_parse(json_shown(j, "tier"), &s->tier) < 0)
+        s->tier = TIER_CONTAINER;
     json_free(j);
     return 0;
 }
@@ -255,6 +260,9 @@ int oci_state_save(const struct oci_state *s, struct err *err)
     jw_kv_int(&w, "porter", s->porter);
     jw_kv_uint(&w, "porter_start", s->porter_start);
     jw_kv_uint(&w, "proxy_port", s->proxy_port);
+    jw_kv_bool(&w, "sign", s->sign);
+    jw_kv_bool(&w, "sealed_network", s->sealed_network);
+    jw_kv_string(&w, "tier", tier_name(s->tier));
     jw_object_end(&w);
     if (out.failed)
         return err_set(err, ERR_LIMIT, "the state of %s is too long", s->id);

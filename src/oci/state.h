@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "oci/cgroup.h"
+#include "policy/policy.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,9 @@ struct oci_state {
     pid_t porter; /* who stands beside it while it runs (porter.h); 0: nobody */
     uint64_t porter_start;
     uint16_t proxy_port; /* where brig-proxy listens inside; 0: it does not */
+    bool sign;           /* its receipt is to be signed */
+    enum tier tier;
+    bool sealed_network; /* start looks once more that there is no way out but brig-proxy */
 };
 
 /* Whether the caller is an ordinary user, or root in a user namespace that one made. */

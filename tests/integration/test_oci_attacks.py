@@ -973,7 +973,107 @@ def test_O13_control_the_tier_that_it_has_and_the_receipt_says_which(bundle):
     log = bundle.folder / "log"
     bundle.shell("echo RAN")
     assert bundle.call("--log", log, "--log-format", "json", "run", "--bundle", bundle.folder, bundle.id).stdout == "RAN\n"
-    assert json.loads(log.read_text())["receipt"]["tier"] == "container"
+    receipt = json.loads(log.read_text())["receipt"]
+    assert receipt["tier"] == receipt["boundaries"]["kernel"]["tier"] == "container" and receipt["level"] == "none"
+
+
+@pytest.mark.parametrize("file, annotations, why", [
+    ({"tier": "vm"}, {}, "brig.tier"),
+    ({"tier": "vm"}, {"brig.tier": "container"}, "weaker than vm"),
+    ({"level": "critical"}, {}, "brig.tier"),
+    ({"level": "high"}, {"brig.level": "medium"}, "weaker than high"),
+    ({"level": "high"}, {"brig.level": "HIGH"}, "is not known"),
+    ({}, {"brig.level": "critical", "brig.tier": "container"}, "level critical"),
+    ({}, {"brig.tier": "wasm-process"}, "weaker than container"),
+])
+def test_O13_an_annotation_only_strengthens(bundle, file, annotations, why):
+    bundle.config["root"]["readonly"] = True
+    bundle.config["annotations"] = annotations
+    bundle.shell("echo RAN")
+    told = operator_call(bundle, file, "run", "--bundle", bundle.folder, bundle.id)
+    assert told.returncode == 125 and "RAN" not in told.stdout and why in told.stderr, told
+    assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
+    bundle.config["annotations"] = {"brig.level": "high", "brig.tier": "container"}
+    bundle.save()
+    told = operator_call(bundle, {"tier": "container", "level": "high"}, "run", "--bundle", bundle.folder, bundle.id)  # control
+    assert told.stdout == "RAN\n", told
+
+
+@pytest.mark.parametrize("file", [{"tier": "process"}, {"tier": "strong"}, {"tier": 3}, {"level": "none"}, {"level": ""}, {"receipts": "yes"}])
+def test_O13_words_of_the_operator_that_are_not_known(bundle, file):
+    bundle.shell("echo RAN")
+    told = operator_call(bundle, file, "run", "--bundle", bundle.folder, bundle.id)
+    assert told.returncode == 125 and "RAN" not in told.stdout and next(iter(file)) in told.stderr, told
+    runs(bundle)  # control
+
+
+def writable_root(bundle):
+    bundle.config["root"]["readonly"] = False
+
+
+def writable_folder(bundle):
+    bundle.mount("/data", type="bind", source=str(bundle.folder / "shared"), options=["bind", "rw"])
+
+
+def engines_network(bundle):
+    bundle.config["linux"]["namespaces"][1]["path"] = f"/run/netns/brig-{bundle.id}"
+
+
+def ways_out(bundle):
+    bundle.config["annotations"]["brig.allow"] = "origin.test:80"
+
+
+@pytest.mark.parametrize("level, change, why", [
+    ("low", writable_root, "a root that is read-only"), ("medium", writable_root, "a root that is read-only"), ("high", writable_root, "a root that is read-only"),
+    ("low", writable_folder, "can be written"), ("medium", writable_folder, None), ("high", writable_folder, "can be written"),
+    ("low", engines_network, "made outside"), ("medium", engines_network, "made outside"), ("high", engines_network, "made outside"),
+    ("low", ways_out, "no ways out"), ("medium", ways_out, None), ("high", ways_out, None),
+])
+def test_O13_a_level_is_held_against_the_configuration(bundle, level, change, why):
+    """Of the annotation and of the operator's file. What the change asks for is there without a level."""
+    (bundle.folder / "shared").mkdir()
+    bundle.config["root"]["readonly"] = True
+    rules = {"allow": ["origin.test:80"]}
+    subprocess.run(["ip", "netns", "add", f"brig-{bundle.id}"], check=True)
+
+    def told(file, annotations):
+        bundle.config["annotations"] = annotations
+        change(bundle)
+        bundle.shell("echo RAN; echo x >/x && echo root; echo x >/data/x && echo folder")
+        return operator_call(bundle, rules | file, "run", "--bundle", bundle.folder, bundle.id)
+    try:
+        plain = bundle.config["mounts"].copy()
+        for file, annotations in (({}, {"brig.level": level}), ({"level": level}, {})):
+            bundle.config["mounts"] = plain.copy()
+            answer = told(file, annotations)
+            if why is None:
+                assert answer.stdout.startswith("RAN\n"), answer
+            else:
+                assert answer.returncode == 125 and "RAN" not in answer.stdout and why in answer.stderr and level in answer.stderr, answer
+        bundle.config["mounts"] = plain.copy()
+        answer = told({}, {})  # control: what the level is against works without it
+        assert answer.stdout.startswith("RAN\n"), answer
+        assert ("root" in answer.stdout) == (change is writable_root) and (change is not writable_folder or "folder" in answer.stdout), answer
+    finally:
+        subprocess.run(["ip", "netns", "del", f"brig-{bundle.id}"], check=True)
+
+
+def test_O13_an_interface_that_comes_between_create_and_start_of_a_level(bundle):
+    """As Docker brings them: not by a path, but into a namespace that create has made."""
+    bundle.config["root"]["readonly"] = True
+
+    def start(annotations):
+        bundle.config["annotations"] = annotations
+        assert bundle.create("echo RAN; exec sleep 1000").returncode == 0
+        made = subprocess.run(["nsenter", "-t", str(bundle.pid()), "-n", "ip", "tuntap", "add", "dev", "way", "mode", "tun"], capture_output=True, text=True)
+        if made.returncode != 0:
+            pytest.skip("no interface can be made here: " + made.stderr)
+        return bundle.call("start", bundle.id)
+    told = start({"brig.level": "high"})
+    assert told.returncode == 125 and "interface other than loopback" in told.stderr and bundle.output() == "", told
+    bundle.remove()
+    assert start({}).returncode == 0  # control
+    wait_for(lambda: "RAN" in bundle.output())
 
 
 def test_O13_a_root_that_is_no_folder(bundle, tmp_path):

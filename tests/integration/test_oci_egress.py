@@ -269,10 +269,12 @@ def test_denials_and_the_receipt_are_in_the_logs(bundle, port):
     denial, receipt = lines(own)[0]["denial"], lines(own)[0 + 1]["receipt"]
     assert lines(own)[0]["level"] == "warning" and len(lines(own)) == 2 and [sorted(x) for x in lines(log)] == [sorted(x) for x in lines(own)]
     assert denial["boundary"] == "network" and "bad.test" in denial["what"] and denial["container"] == bundle.id
-    assert receipt["network"]["allowed"] == 1 and receipt["denials"][0]["count"] == 2 and receipt["network_complete"] and receipt["started"]
+    assert receipt["network"]["allowed"] == 1 and receipt["decisions"]["denials"][0]["count"] == 2 and receipt["network_complete"]
     config = (bundle.folder / "config.json").read_bytes()
-    assert receipt["config"] == "sha256:" + hashlib.sha256(config).hexdigest()
-    assert receipt["tier"] == "container" and receipt["walls"]["seccomp"] == "filter" and receipt["attested"]["proxy"]["capabilities"] == 0
+    assert receipt["inputs"]["config"] == receipt["policy_hash"] == "sha256:" + hashlib.sha256(config).hexdigest()
+    walls = receipt["boundaries"]
+    assert receipt["tier"] == "container" and walls["kernel"]["seccomp"] == "filter" and walls["network"]["attested"]["proxy"]["capabilities"] == 0
+    assert walls["network"]["rules"] == [f"{site}=127.0.0.1"] and receipt["verdict"]["ended_because"] is None
     # Text, and a container without rules.
     bundle.config["annotations"] = {}
     log.unlink()

@@ -292,14 +292,6 @@ static void put_number(struct json_writer *w, const char *key, int64_t n)
         jw_kv_uint(w, key, n == INT64_MAX ? UINT64_MAX : (uint64_t)n);
 }
 
-static int64_t cpu_ns(const struct oci_cgroup *g)
-{
-    if (!g->v2)
-        return oci_cgroup_number(g, "cpuacct", "cpuacct.usage");
-    int64_t us = oci_cgroup_word(g, "cpu.stat", "usage_usec");
-    return us < 0 ? -1 : us * 1000;
-}
-
 static void put_stats(const struct oci_state *s, const struct oci_cgroup *g, struct json_writer *w)
 {
     jw_object_begin(w);
@@ -308,7 +300,7 @@ static void put_stats(const struct oci_state *s, const struct oci_cgroup *g, str
     jw_kv_object(w, "data");
     jw_kv_object(w, "cpu");
     jw_kv_object(w, "usage");
-    put_number(w, "total", cpu_ns(g));
+    put_number(w, "total", oci_cgroup_cpu_ns(g));
     jw_object_end(w);
     jw_object_end(w);
     jw_kv_object(w, "memory");

@@ -92,12 +92,7 @@ Test(oci_annotations, what_is_not_understood)
     refused(HEAD "\"brig.Allow\":\"a.test\"}}", "brig.Allow");
     refused(HEAD "\"Brig.tier\":\"vm\"}}", "Brig.tier");
     refused(HEAD "\"BRIG.allow\":\"a.test\"}}", "BRIG.allow");
-    refused(HEAD "\"brig.level\":\"critical\"}}", "brig.level");
-    refused(HEAD "\"brig.tier\":\"vm\"}}", "vm");
-    refused(HEAD "\"brig.tier\":\"gvisor\"}}", "gvisor");
-    refused(HEAD "\"brig.tier\":\"wasm\"}}", "wasm");
-    refused(HEAD "\"brig.tier\":\"process\"}}", "process");
-    refused(HEAD "\"brig.tier\":\"\"}}", "no tier");
+    refused(HEAD "\"brig.Tier\":\"vm\"}}", "brig.Tier");
     refused(HEAD "\"brig.network\":\"host\"}}", "brig.network");
 }
 
