@@ -239,6 +239,8 @@ static int load_filter(const struct sock_filter *code, uint16_t len, unsigned fl
 static int enter_folder(const struct oci_become *p, struct err *err)
 {
     char where[PATH_MAX];
+    if (p->engine->room)
+        return oci_room_enter(p->process->cwd, err);
     if (chdir(p->process->cwd) < 0)
         return err_sys(err, "enter folder %.200s", p->process->cwd);
     /* A descriptor of the host that came along would show as a place that cannot be named. */
@@ -252,9 +254,12 @@ static int enter_folder(const struct oci_become *p, struct err *err)
 
 static const char *path_of(char *const *env)
 {
-    for (; *env; env++)
-        if (strncmp(*env, "PATH=", 5) == 0)
-            return *env + 5;
+    for (; *env; env++) {
+        bool marked = strncmp(*env, OCI_VARIABLE, sizeof OCI_VARIABLE - 1) == 0;
+        const char *entry = *env + (marked ? sizeof OCI_VARIABLE - 1 : 0);
+        if (strncmp(entry, "PATH=", 5) == 0)
+            return entry + 5;
+    }
     return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
@@ -290,17 +295,38 @@ static int find_program(const struct oci_become *p, char out[static PATH_MAX], s
     return err_number(err);
 }
 
-static void build_walls(const struct oci_become *p, struct err *err)
+/* With the rights that the program has, and before the filter, which may refuse openat2. */
+static int open_module(const struct oci_become *p, int *ret, struct err *err)
+{
+    if (!p->engine->room)
+        return 0;
+    *ret = oci_room_module(json_string(json_at(p->process->args, 0)), p->process->cwd,
+                           path_of(p->envp), err);
+    return *ret < 0 ? err_number(err) : 0;
+}
+
+static void build_walls(const struct oci_become *p, int *ret_module, struct err *err)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         err_sys(err, "no_new_privs");
     else if (sys_stop_merging() < 0)
         err_sys(err, "keep memory from being merged with that of others");
     else if (restrict_files(p, err) == 0 && take_identity(p, err) == 0 &&
-             set_caps(p->caps, err) == 0)
+             set_caps(p->caps, err) == 0 && open_module(p, ret_module, err) == 0)
         load_filter(p->floor.code, p->floor.len, 0, err);
     if (err->code != ERR_NONE)
         oci_give_up(p->sync_fd, err);
+}
+
+/* The program, or the engine in its place. */
+static int choose_program(const struct oci_become *p, int module, char out[static PATH_MAX],
+                          struct err *err)
+{
+    if (!p->engine->room)
+        return find_program(p, out, err);
+    snprintf(p->module_number, OCI_NUMBER_SIZE, "%d", module);
+    snprintf(out, PATH_MAX, "%s", OCI_ROOM_ENGINE);
+    return 0;
 }
 
 /* Where the word to start comes from, and the answer goes to. */
@@ -327,6 +353,7 @@ _Noreturn void oci_become(const struct oci_become *p)
 {
     struct err err = ERR_INIT;
     char program[PATH_MAX];
+    int module = -1;
     /* The caller's keys stay outside. Where the kernel has none, there is nothing to leave. */
     syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
     if (setsid() < 0)
@@ -340,14 +367,16 @@ _Noreturn void oci_become(const struct oci_become *p)
         umask((mode_t)p->process->umask);
     if (err.code != ERR_NONE)
         oci_give_up(p->sync_fd, &err);
-    build_walls(p, &err);
-    if (find_program(p, program, &err) < 0)
+    build_walls(p, &module, &err);
+    if (choose_program(p, module, program, &err) < 0)
         oci_give_up(p->sync_fd, &err);
     exec_default_signals();
     if (sys_close_range(3 + p->keep, ~0u, 4) < 0) { /* CLOSE_RANGE_CLOEXEC */
         err_sys(&err, "close the other descriptors");
         oci_give_up(p->sync_fd, &err);
     }
+    if (module >= 0)
+        fcntl(module, F_SETFD, 0);
     oci_say(p->sync_fd, OCI_WORD_READY);
     /* A caller that dies before it has looked and written down that there is a container takes it
      * along. */

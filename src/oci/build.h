@@ -12,6 +12,7 @@
 #include "kernel/process/filter.h"
 #include "oci/cgroup.h"
 #include "oci/config.h"
+#include "oci/engine.h"
 #include "oci/judge.h"
 #include "oci/seccomp.h"
 #include "plan/plan.h"
@@ -53,8 +54,10 @@ struct oci_become {
     int console_fd; /* a connected socket that the terminal is sent to, or -1 */
     unsigned keep;  /* descriptors after stderr that stay */
     char **argv, **envp;
-    bool drop_groups; /* it may have others than the process's */
-    int devices_abi;  /* Landlock's ABI; 0: none */
+    const struct oci_engine *engine; /* it may be of a tier that has none */
+    char *module_number;             /* the place in argv, of a module's engine */
+    bool drop_groups;                /* it may have others than the process's */
+    int devices_abi;                 /* Landlock's ABI; 0: none */
 };
 
 struct oci_build {
@@ -95,6 +98,12 @@ int oci_build_view(const struct oci_build *b, struct err *err);
 int oci_sysctls_set(const struct json *list, bool network, bool others, struct err *err);
 /* network_child.c: loopback, and the ways out that are planned, whose sockets go to the caller. */
 int oci_network_make(const struct oci_build *b, struct err *err);
+/* room_child.c: the room of a module's engine; its descriptor. */
+int oci_room_make(const struct oci_engine *e, struct err *err);
+int oci_room_shut(int room, struct err *err);
+/* In the room: a folder, and a module, of the container's view. */
+int oci_room_enter(const char *cwd, struct err *err);
+int oci_room_module(const char *name, const char *cwd, const char *search, struct err *err);
 /* mount_child.c */
 int oci_mount_make(const struct oci_build *b, int root, size_t i, struct err *err);
 /* A place in the root, made where it is missing; a folder or a file. */

@@ -81,16 +81,17 @@ static int set_sysctls(const struct oci_build *b, struct err *err)
 }
 
 /* By descriptor where one could be taken: a root of other ids may lie where they cannot go. It
- * hangs over the host's /proc until the pivot. */
-static int attach_taken(int taken, struct err *err)
+ * hangs over the host's /proc until the pivot, or in the room of an engine, which does. */
+static int attach_taken(int taken, int room, struct err *err)
 {
     cleanup_fd int tree = fcntl(taken, F_DUPFD_CLOEXEC, 3);
-    if (tree < 0 || sys_move_mount(tree, "", AT_FDCWD, "/proc", SYS_MOVE_MOUNT_F_EMPTY) < 0)
+    if (tree < 0 || sys_move_mount(tree, "", room, room < 0 ? "/proc" : OCI_ROOM_FOLDER,
+                                   SYS_MOVE_MOUNT_F_EMPTY) < 0)
         return err_sys(err, "attach the root");
     return fd_steal(&tree);
 }
 
-static int attach_root(const struct oci_build *b, struct err *err)
+static int attach_root(const struct oci_build *b, int room, struct err *err)
 {
     const struct oci_source *s = &b->root;
     struct sys_mount_attr private = {.propagation = MS_PRIVATE};
@@ -100,7 +101,7 @@ static int attach_root(const struct oci_build *b, struct err *err)
     if (sys_mount_setattr(AT_FDCWD, "/", SYS_AT_RECURSIVE, &private) < 0)
         return err_sys(err, "make all mounts private");
     if (s->tree >= 0)
-        return attach_taken(s->tree, err);
+        return attach_taken(s->tree, room, err);
     cleanup_fd int at =
         sys_openat2(AT_FDCWD, s->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
     if (at < 0 || fstat(at, &sb) < 0)
@@ -112,6 +113,8 @@ static int attach_root(const struct oci_build *b, struct err *err)
         at, "", SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH | SYS_AT_RECURSIVE);
     if (tree < 0 || sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH | SYS_AT_RECURSIVE, &set) < 0)
         return err_sys(err, "take the root %.200s", s->path);
+    if (room >= 0)
+        return attach_taken(tree, room, err);
     return oci_attach(tree, at, s->path, err) < 0 ? err_number(err) : fd_steal(&tree);
 }
 
@@ -168,10 +171,11 @@ static int hide(const struct oci_build *b, int root, struct err *err)
     return 0;
 }
 
-static int pivot(const struct oci_build *b, int root, struct err *err)
+/* `top` is the room of an engine, or the root itself. */
+static int pivot(const struct oci_build *b, int top, int root, struct err *err)
 {
     struct sys_mount_attr shut = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
-    if (fchdir(root) < 0 || sys_pivot_root(".", ".") < 0)
+    if (fchdir(top) < 0 || sys_pivot_root(".", ".") < 0)
         return err_sys(err, "make the root the root");
     if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return err_sys(err, "detach the host's root");
@@ -192,6 +196,22 @@ static int take_root_id(const struct oci_build *b, struct err *err)
     return 0;
 }
 
+/* A module has nothing of the kernel's in what it sees (OC-19). */
+static bool has_mount(const struct oci_build *b, const struct oci_mount *m)
+{
+    return !b->become.engine->room || m->type == OCI_MOUNT_BIND || m->type == OCI_MOUNT_TMPFS;
+}
+
+static int fill(const struct oci_build *b, int top, int root, struct err *err)
+{
+    for (size_t i = 0; i < b->config->mount_count; i++)
+        if (has_mount(b, &b->config->mounts[i]) && oci_mount_make(b, root, i, err) < 0)
+            return err_number(err);
+    if (make_devices(top, err) < 0 || (top == root && make_links(root, err) < 0))
+        return err_number(err);
+    return hide(b, root, err);
+}
+
 int oci_build_view(const struct oci_build *b, struct err *err)
 {
     umask(022);
@@ -200,13 +220,10 @@ int oci_build_view(const struct oci_build *b, struct err *err)
     if (take_root_id(b, err) < 0 || set_names(b, err) < 0 || set_sysctls(b, err) < 0 ||
         oci_network_make(b, err) < 0)
         return err_number(err);
-    cleanup_fd int root = attach_root(b, err);
-    if (root < 0)
-        return err_number(err);
-    for (size_t i = 0; i < b->config->mount_count; i++)
-        if (oci_mount_make(b, root, i, err) < 0)
-            return err_number(err);
-    if (make_devices(root, err) < 0 || make_links(root, err) < 0 || hide(b, root, err) < 0)
+    cleanup_fd int room = b->become.engine->room ? oci_room_make(b->become.engine, err) : -1;
+    cleanup_fd int root = err->code == ERR_NONE ? attach_root(b, room, err) : -1;
+    int top = room < 0 ? root : room;
+    if (root < 0 || fill(b, top, root, err) < 0)
         return err_number(err);
     cleanup_fd int cwd = oci_place(root, b->config->process.cwd, true, err);
     if (cwd < 0)
@@ -215,5 +232,7 @@ int oci_build_view(const struct oci_build *b, struct err *err)
     oci_say(b->become.sync_fd, OCI_WORD_BUILT);
     if (!oci_heard(b->become.sync_fd))
         _exit(125);
-    return pivot(b, root, err);
+    if (pivot(b, top, root, err) < 0)
+        return err_number(err);
+    return room < 0 ? 0 : oci_room_shut(room, err);
 }

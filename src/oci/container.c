@@ -37,6 +37,7 @@ struct making {
     struct oci_operator operator;
     struct oci_config config;
     struct oci_walls walls;
+    struct oci_engine engine;
     bool sign; /* the receipt */
     struct oci_build build;
     struct oci_cgroup groups;
@@ -161,6 +162,8 @@ static int read_bundle(struct making *m, struct err *err)
     if (oci_network_own(&m->config))
         m->config.ns[OCI_NS_NETWORK].path = NULL;
     if (oci_level_judge(&m->walls, &m->config, m->porter.asked, err) < 0 ||
+        oci_engine_judge(m->walls.tier, &m->config.process, m->request->keep, err) < 0 ||
+        oci_engine_open(&m->engine, m->walls.tier, m->porter.asked, err) < 0 ||
         (m->sign && oci_receipt_try(err) < 0))
         return err_number(err);
     m->build.config = &m->config;
@@ -334,8 +337,8 @@ static int prepare(struct making *m, struct err *err)
     if (oci_state_save(&m->state, err) < 0)
         return err_number(err);
     m->build.joined_uts = m->config.ns[OCI_NS_UTS].path != NULL;
-    if (oci_become_init(&m->build.become, &m->config.process, m->config.seccomp, &m->state, err) <
-            0 ||
+    if (oci_become_init(&m->build.become, &m->config.process, &m->engine, m->config.seccomp,
+                        &m->state, err) < 0 ||
         listen_for_start(m, err) < 0)
         return err_number(err);
     if (withheld(m))

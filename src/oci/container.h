@@ -44,7 +44,8 @@ int oci_console_connect(const char *path, struct err *err);
 /* Do files that come from here lie on the host (a redirection)? What holds for a bind of one holds
  * for them: 0 to 2 and the `keep` after them. */
 bool oci_brings_files(unsigned keep);
-int oci_become_init(struct oci_become *b, const struct oci_process *p, const struct json *seccomp,
+int oci_become_init(struct oci_become *b, const struct oci_process *p,
+                    const struct oci_engine *engine, const struct json *seccomp,
                     const struct oci_state *s, struct err *err);
 void oci_become_done(struct oci_become *b);
 int oci_expect(int sync_fd, enum oci_word word, struct err *err);

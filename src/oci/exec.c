@@ -22,6 +22,7 @@ struct joining {
     struct oci_state state;
     struct oci_config config;
     struct oci_become become;
+    struct oci_engine engine;
     struct oci_cgroup groups;
     int pidfd;
     int sync[2];
@@ -137,12 +138,15 @@ static int prepare(struct joining *j, const struct oci_request *r, struct err *e
     oci_operator_done(&o);
     if (judged < 0)
         return judged;
+    if (oci_engine_judge(j->state.tier, r->process, r->keep, err) < 0 ||
+        oci_engine_open(&j->engine, j->state.tier, false, err) < 0)
+        return err_number(err);
     if ((j->pidfd = oci_state_pidfd(&j->state)) < 0)
         return err_set(err, ERR_REFUSED, "container not running");
     if (j->state.grouped && oci_cgroup_find(j->state.cgroup, &j->groups, err) < 0)
         return err_number(err);
     j->state.host_writable |= oci_brings_files(r->keep);
-    if (oci_become_init(&j->become, r->process, j->config.seccomp, &j->state, err) < 0)
+    if (oci_become_init(&j->become, r->process, &j->engine, j->config.seccomp, &j->state, err) < 0)
         return err_number(err);
     j->become.keep = r->keep;
     if (r->process->terminal != (r->console_socket != NULL))

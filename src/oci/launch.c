@@ -109,10 +109,13 @@ int oci_pid_file(const char *path, pid_t pid, struct err *err)
 
 static char **texts(const struct json *list)
 {
+    bool good = true;
     char **out = calloc(json_count(list) + 1, sizeof *out);
-    for (size_t i = 0; out && i < json_count(list); i++)
-        out[i] = (char *)(uintptr_t)json_string(json_at(list, i));
-    return out;
+    for (size_t i = 0; out && good && i < json_count(list); i++)
+        good = (out[i] = strdup(json_string(json_at(list, i)))) != NULL;
+    if (!good)
+        oci_engine_free(out);
+    return good ? out : NULL;
 }
 
 /* ---- the environment ---- */
@@ -153,9 +156,7 @@ static char **environment_of(const struct json *list, uint16_t proxy_port)
         sandbox_proxy_variables(proxy_port, set_variable, &e);
     if (!e.failed)
         return e.items;
-    for (size_t i = 0; i < e.count; i++)
-        free(e.items[i]);
-    free(e.items);
+    oci_engine_free(e.items);
     return NULL;
 }
 
@@ -190,7 +191,8 @@ static void choose_caps(struct oci_become *b, const struct oci_process *p,
         b->caps[i] = p->caps[i] & ~never;
 }
 
-int oci_become_init(struct oci_become *b, const struct oci_process *p, const struct json *seccomp,
+int oci_become_init(struct oci_become *b, const struct oci_process *p,
+                    const struct oci_engine *engine, const struct json *seccomp,
                     const struct oci_state *s, struct err *err)
 {
     struct filter_options options = {.isolated_pids = true,
@@ -202,6 +204,7 @@ int oci_become_init(struct oci_become *b, const struct oci_process *p, const str
                                      .counted_memory = s->grouped,
                                      .host_writable = s->host_writable};
     b->process = p;
+    b->engine = engine;
     choose_caps(b, p, s);
     b->drop_groups = may_drop_groups();
     b->devices_abi = landlock_abi();
@@ -209,6 +212,8 @@ int oci_become_init(struct oci_become *b, const struct oci_process *p, const str
     b->envp = environment_of(p->env, s->proxy_port);
     if (!b->argv || !b->envp)
         return err_memory(err);
+    if (oci_engine_become(engine, p, &b->argv, b->envp, &b->module_number, err) < 0)
+        return err_number(err);
     if (oci_filter_compile(seccomp, &b->own, err) < 0)
         return err_number(err);
     return filter_build(&options, &b->floor, err);
@@ -216,10 +221,8 @@ int oci_become_init(struct oci_become *b, const struct oci_process *p, const str
 
 void oci_become_done(struct oci_become *b)
 {
-    free(b->argv);
-    for (char **entry = b->envp; entry && *entry; entry++)
-        free(*entry);
-    free(b->envp);
+    oci_engine_free(b->argv);
+    oci_engine_free(b->envp);
     b->argv = b->envp = NULL;
 }
 

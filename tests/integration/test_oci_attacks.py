@@ -960,7 +960,7 @@ def test_O12_root_does_not_obey_the_states_of_a_user(tmp_path):
             victim.wait(60)
 
 
-@pytest.mark.parametrize("tier", ["vm", "gvisor", "wasm", "process", "VM", "strongest", ""])
+@pytest.mark.parametrize("tier", ["vm", "gvisor", "process", "VM", "strongest", ""])
 def test_O13_another_tier_is_refused_and_never_replaced(bundle, tier):
     bundle.config["annotations"] = {"brig.tier": tier}
     refused(bundle, "brig.tier")

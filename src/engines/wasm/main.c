@@ -1,7 +1,10 @@
 /* brig-wasm: runs one WASI command. brig starts it as the code of a sandbox (sandbox/engine.c), so
  * that all walls stand around it, and tells it by arguments what the module was given:
  *
- *   brig-wasm [--no-exec] [--cells] [--ro NAME=FOLDER]… [--rw NAME=FOLDER]… -- FILE ARG0 [ARG…]
+ *   brig-wasm [--no-exec] [--cells] [--fd N] [--ro NAME=FOLDER]… [--rw NAME=FOLDER]… --
+ *     FILE ARG0 [ARG…]
+ *
+ * With --fd the module is open as that descriptor, and FILE is what it is called.
  *
  * With --cells it is an interpreter of a sandbox that lives (wire/interp.h): the module gets the
  * two pipes of that channel, and one that can be read once the cell is to be interrupted, since
@@ -69,10 +72,9 @@ static void give_folder(char *spec, bool writable)
 }
 
 /* All of it, into memory that the engine may keep. */
-static void *read_module(const char *path, const char *name, size_t *size)
+static void *read_module(int fd, const char *name, size_t *size)
 {
     struct stat sb;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &sb) < 0)
         fail("cannot read %s: %s", name, strerror(errno));
     if (!S_ISREG(sb.st_mode) || sb.st_size > MODULE_MAX)
@@ -209,18 +211,26 @@ static void take_cells(char *argv[])
     world.arg_count = 3;
 }
 
+struct options {
+    bool executable, cells;
+    int fd; /* of the module; -1: it has a path */
+};
+
 /* Returns where the options end. */
-static int take_options(int argc, char *argv[], bool *executable, bool *cells)
+static int take_options(int argc, char *argv[], struct options *ret)
 {
     int i = 1;
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         bool folder = strcmp(argv[i], "--ro") == 0 || strcmp(argv[i], "--rw") == 0;
+        bool fd = strcmp(argv[i], "--fd") == 0;
         if (strcmp(argv[i], "--no-exec") == 0)
-            *executable = false;
+            ret->executable = false;
         else if (strcmp(argv[i], "--cells") == 0)
-            *cells = true;
-        else if (!folder || i + 1 >= argc)
+            ret->cells = true;
+        else if ((!folder && !fd) || i + 1 >= argc)
             fail("%s: brig starts this program, as brig run --tier wasm", argv[i]);
+        else if (fd)
+            ret->fd = (int)strtol(argv[++i], NULL, 10);
         else {
             give_folder(argv[i + 1], argv[i][3] == 'w');
             i++;
@@ -231,20 +241,21 @@ static int take_options(int argc, char *argv[], bool *executable, bool *cells)
 
 int main(int argc, char *argv[])
 {
-    bool executable = true, cells = false;
+    struct options options = {.executable = true, .fd = -1};
     take_switch();
     wasi_init(&world);
-    int i = take_options(argc, argv, &executable, &cells);
+    int i = take_options(argc, argv, &options);
     if (i + 2 >= argc)
         fail("no module: brig run --tier wasm -- FILE.wasm");
     take_variables();
     world.args = &argv[i + 2];
     world.arg_count = (uint32_t)(argc - i - 2);
-    if (cells)
+    if (options.cells)
         take_cells(&argv[i + 2]);
     struct job job = {.name = argv[i + 2]};
-    job.bytes = read_module(argv[i + 1], argv[i + 2], &job.size);
-    if (!executable && !guard_left_out(GUARD_WASM_NOEXEC)) {
+    int fd = options.fd >= 0 ? options.fd : open(argv[i + 1], O_RDONLY | O_CLOEXEC);
+    job.bytes = read_module(fd, argv[i + 2], &job.size);
+    if (!options.executable && !guard_left_out(GUARD_WASM_NOEXEC)) {
         int r = seal_executable();
         if (r < 0)
             fail("cannot do without executable memory: %s", strerror(-r));
