@@ -272,7 +272,7 @@ static bool can_run(const char *path)
 /* Found before the container is created, so that create can say that it is not there. */
 static int find_program(const struct oci_become *p, char out[static PATH_MAX], struct err *err)
 {
-    const char *name = p->argv[0];
+    const char *name = json_string(json_at(p->process->args, 0));
     int worst = ENOENT;
     if (strchr(name, '/')) {
         snprintf(out, PATH_MAX, "%s", name);
@@ -322,11 +322,27 @@ static void build_walls(const struct oci_become *p, int *ret_module, struct err 
 static int choose_program(const struct oci_become *p, int module, char out[static PATH_MAX],
                           struct err *err)
 {
-    if (!p->engine->room)
-        return find_program(p, out, err);
-    snprintf(p->module_number, OCI_NUMBER_SIZE, "%d", module);
-    snprintf(out, PATH_MAX, "%s", OCI_ROOM_ENGINE);
+    if (p->engine->room) {
+        snprintf(p->number, OCI_NUMBER_SIZE, "%d", module);
+        snprintf(out, PATH_MAX, "%s", OCI_ROOM_ENGINE);
+        return 0;
+    }
+    /* Of exec the Sentry says whether it is there: not all that it sees is seen here. */
+    if ((!p->engine->user_kernel || p->start_fd >= 0) && find_program(p, out, err) < 0)
+        return err_number(err);
+    if (p->engine->user_kernel)
+        snprintf(out, PATH_MAX, "/proc/self/fd/%d", p->engine->sentry.fd[OCI_SENTRY_ENGINE]);
     return 0;
+}
+
+/* All that was opened for the engine goes along, but its own program. */
+static void keep_open(const struct oci_become *p, int module)
+{
+    if (module >= 0)
+        fcntl(module, F_SETFD, 0);
+    for (int i = OCI_SENTRY_ENGINE + 1; i < OCI_SENTRY_FDS; i++)
+        if (p->engine->user_kernel && p->engine->sentry.fd[i] >= 0)
+            fcntl(p->engine->sentry.fd[i], F_SETFD, 0);
 }
 
 /* Where the word to start comes from, and the answer goes to. */
@@ -347,6 +363,13 @@ static int wait_for_start(const struct oci_become *p)
             return fd;
         close(fd); /* a caller that died before it said anything */
     }
+}
+
+/* It is closed when the code has begun, or will not. */
+static void hand_on_answer(const struct oci_become *p, int answer)
+{
+    snprintf(p->number, OCI_NUMBER_SIZE, "%d", answer);
+    fcntl(answer, F_SETFD, 0);
 }
 
 _Noreturn void oci_become(const struct oci_become *p)
@@ -375,8 +398,7 @@ _Noreturn void oci_become(const struct oci_become *p)
         err_sys(&err, "close the other descriptors");
         oci_give_up(p->sync_fd, &err);
     }
-    if (module >= 0)
-        fcntl(module, F_SETFD, 0);
+    keep_open(p, module);
     oci_say(p->sync_fd, OCI_WORD_READY);
     /* A caller that dies before it has looked and written down that there is a container takes it
      * along. */
@@ -385,6 +407,8 @@ _Noreturn void oci_become(const struct oci_become *p)
     int answer = wait_for_start(p);
     if (answer < 0)
         _exit(125);
+    if (p->engine->user_kernel && p->start_fd >= 0)
+        hand_on_answer(p, answer);
     if (p->own.len == 0 || load_filter(p->own.code, p->own.len, p->own.flags, &err) == 0) {
         execve(program, p->argv, p->envp);
         err_sys(&err, "exec: \"%.200s\"", program);

@@ -55,9 +55,9 @@ struct oci_become {
     unsigned keep;  /* descriptors after stderr that stay */
     char **argv, **envp;
     const struct oci_engine *engine; /* it may be of a tier that has none */
-    char *module_number;             /* the place in argv, of a module's engine */
-    bool drop_groups;                /* it may have others than the process's */
-    int devices_abi;                 /* Landlock's ABI; 0: none */
+    char *number;     /* a place in argv: of the descriptor that the engine gets last */
+    bool drop_groups; /* it may have others than the process's */
+    int devices_abi;  /* Landlock's ABI; 0: none */
 };
 
 struct oci_build {

@@ -150,5 +150,6 @@ int oci_cap_number(const char *name);
 const char *oci_cap_name(int number);
 /* "RLIMIT_NOFILE" → RLIMIT_NOFILE; negative: unknown. */
 int oci_rlimit_number(const char *name);
+const char *oci_rlimit_name(int number);
 /* "SIGTERM", "TERM", "15" → 15; negative: none. */
 int oci_signal_number(const char *name);

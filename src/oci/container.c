@@ -6,6 +6,7 @@
 #include "oci/container.h"
 
 #include "base/cleanup.h"
+#include "kernel/tier.h"
 #include "oci/hooks.h"
 #include "oci/join.h"
 #include "oci/manager.h"
@@ -159,10 +160,13 @@ static int read_bundle(struct making *m, struct err *err)
         oci_receipt_decide(m->config.annotations, o, &m->sign, err) < 0 ||
         oci_porter_plan(&m->porter, &m->config, o, err) < 0)
         return err_number(err);
+    if (o->runsc && setenv(GVISOR_VARIABLE, o->runsc, 1) < 0)
+        return err_memory(err);
     if (oci_network_own(&m->config))
         m->config.ns[OCI_NS_NETWORK].path = NULL;
     if (oci_level_judge(&m->walls, &m->config, m->porter.asked, err) < 0 ||
         oci_engine_judge(m->walls.tier, &m->config.process, m->request->keep, err) < 0 ||
+        oci_engine_judge_config(m->walls.tier, &m->config, err) < 0 ||
         oci_engine_open(&m->engine, m->walls.tier, m->porter.asked, err) < 0 ||
         (m->sign && oci_receipt_try(err) < 0))
         return err_number(err);
@@ -339,7 +343,9 @@ static int prepare(struct making *m, struct err *err)
     m->build.joined_uts = m->config.ns[OCI_NS_UTS].path != NULL;
     if (oci_become_init(&m->build.become, &m->config.process, &m->engine, m->config.seccomp,
                         &m->state, err) < 0 ||
-        listen_for_start(m, err) < 0)
+        listen_for_start(m, err) < 0 ||
+        (m->engine.user_kernel &&
+         oci_sentry_open(&m->engine.sentry, m->engine.program, &m->state, err) < 0))
         return err_number(err);
     if (withheld(m))
         warn_of_withheld(&m->log, __builtin_ctzll(withheld(m)));
@@ -377,7 +383,8 @@ static int give_birth(struct making *m, struct err *err)
      * runs. */
     if (m->joins.fd[OCI_NS_PID] >= 0)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    if (oci_joins_enter(&m->joins, &m->build, err) < 0)
+    if (oci_joins_enter(&m->joins, &m->build, err) < 0 ||
+        oci_engine_describe(&m->engine, &m->config, &m->build.become, err) < 0)
         return err_number(err);
     long child = sys_clone3(&args);
     if (child == 0) {
@@ -462,7 +469,7 @@ static int note_hooks(struct making *m, struct err *err)
 
 static int lead_inside(struct making *m, struct err *err)
 {
-    const struct oci_facts facts = {&m->walls, &m->groups, &m->porter, m->pid};
+    const struct oci_facts facts = {&m->walls, &m->engine, &m->groups, &m->porter, m->pid};
     const struct oci_process *p = &m->config.process;
     struct proc_stat st;
     if (enter_groups(m, err) < 0 || map_ids(m, err) < 0 || oci_oom_score(m->pid, p, err) < 0 ||
@@ -481,8 +488,8 @@ static int lead_inside(struct making *m, struct err *err)
         oci_hooks_run(&m->config, "createRuntime", &m->state, OCI_CREATING, docker, err) < 0)
         return err_number(err);
     if (oci_tell_go(m->sync[0], err) < 0 || oci_expect(m->sync[0], OCI_WORD_READY, err) < 0 ||
-        oci_limits_apply(m->pid, p, err) < 0 || oci_attest(m->pid, &m->build.become, err) < 0 ||
-        oci_attest_namespaces(m->pid, err) < 0 ||
+        oci_limits_apply(m->pid, &m->build.become, err) < 0 ||
+        oci_attest(m->pid, &m->build.become, err) < 0 || oci_attest_namespaces(m->pid, err) < 0 ||
         oci_receipt_begin(&m->state, &m->config, &facts, err) < 0)
         return err_number(err);
     return oci_state_save(&m->state, err) < 0 ? err_number(err) : oci_tell_go(m->sync[0], err);
@@ -513,6 +520,7 @@ static void release(struct making *m)
     oci_sources_close(&m->build);
     oci_joins_close(&m->joins);
     oci_become_done(&m->build.become);
+    oci_engine_close(&m->engine);
     oci_porter_done(&m->porter);
     oci_log_close(&m->log);
     const int fds[] = {m->sync[0],
@@ -548,6 +556,7 @@ static struct making *making_new(const struct oci_request *r)
     for (size_t i = 0; i < OCI_MOUNTS_MAX; i++)
         m->build.sources[i].tree = -1;
     oci_joins_init(&m->joins);
+    oci_engine_init(&m->engine);
     oci_log_init(&m->log);
     return m;
 }
@@ -674,6 +683,8 @@ int oci_kill(const struct oci_request *r, int sig, bool all, struct err *err)
         return err_number(err);
     int result = 0;
     cleanup_fd int fd = oci_state_pidfd(&s);
+    /* The Sentry and its parts end by what is for the code; that only its first process gets. */
+    all &= sig == SIGKILL || !tier_row(s.tier)->user_kernel;
     if (all && groups_of(&s, &g, err) == 0 && g.count) {
         oci_cgroup_kill(&g, sig);
     } else if (fd < 0) {

@@ -53,7 +53,7 @@ int oci_expect_number(int sync_fd, enum oci_word word, int32_t *ret, struct err 
 /* The socket; *ret: its kind and port. */
 int oci_expect_listener(int sync_fd, int32_t *ret, struct err *err);
 int oci_tell_go(int sync_fd, struct err *err);
-int oci_limits_apply(pid_t pid, const struct oci_process *p, struct err *err);
+int oci_limits_apply(pid_t pid, const struct oci_become *b, struct err *err);
 int oci_attest(pid_t pid, const struct oci_become *b, struct err *err);
 /* Root's, and everybody's before it is closed to their looks. */
 int oci_attest_namespaces(pid_t pid, struct err *err);

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "kernel/tier.h"
+#include "oci/build.h"
 #include "os/beside.h"
 
 #include <stdio.h>
@@ -37,28 +38,67 @@ int oci_engine_judge(enum tier tier, const struct oci_process *p, unsigned keep,
     return 0;
 }
 
+int oci_engine_judge_config(enum tier tier, const struct oci_config *c, struct err *err)
+{
+    return tier_row(tier)->user_kernel ? oci_sentry_judge(c, err) : 0;
+}
+
+int oci_engine_judge_exec(enum tier tier, const struct oci_process *p, const struct oci_config *c,
+                          struct err *err)
+{
+    if (!tier_row(tier)->user_kernel)
+        return 0;
+    if (p->terminal)
+        return refuse(tier, "terminals of exec, in which no key would be a signal",
+                      "leave -t out; the container's first process can have one", err);
+    if (c->seccomp)
+        return refuse(tier,
+                      "exec in a container whose configuration has a filter: the Sentry would not "
+                      "put it on the process",
+                      "make the container without one (--security-opt seccomp=unconfined); its "
+                      "system calls end in the Sentry",
+                      err);
+    return 0;
+}
+
 /* ---- which ---- */
+
+void oci_engine_init(struct oci_engine *e)
+{
+    e->tier = TIER_CONTAINER;
+    oci_sentry_init(&e->sentry);
+}
+
+void oci_engine_close(struct oci_engine *e)
+{
+    oci_sentry_close(&e->sentry);
+}
+
+int oci_engine_find(struct oci_engine *e, enum tier tier, struct err *err)
+{
+    const struct tier_row *row = tier_row(tier);
+    e->tier = tier;
+    e->room = row->module;
+    e->user_kernel = row->user_kernel;
+    if (!row->engine || program_beside(row->engine, e->program, sizeof e->program, err) == 0)
+        return 0;
+    return err_at(err, BOUNDARY_KERNEL);
+}
 
 int oci_engine_open(struct oci_engine *e, enum tier tier, bool rules, struct err *err)
 {
     const struct tier_row *row = tier_row(tier);
     struct tier_answer answer = {0};
-    e->tier = tier;
-    if (!row->engine)
-        return 0;
     if (row->module && rules)
         return refuse(tier, "sockets, and so no rules for the network",
                       "leave brig.allow and brig.policy out", err);
-    if (row->probe && !row->probe(&answer)) {
+    if (row->engine && row->probe && !row->probe(&answer)) {
         err_set(err, ERR_UNSUPPORTED, "config: " OCI_KEY_TIER ": the tier %s is not there: %s",
                 tier_name(tier), answer.why);
         err_at(err, BOUNDARY_KERNEL);
         return err_hint(err, "on this node: %s", answer.how);
     }
-    e->room = row->module;
-    return program_beside(row->engine, e->program, sizeof e->program, err) < 0
-               ? err_at(err, BOUNDARY_KERNEL)
-               : 0;
+    return oci_engine_find(e, tier, err);
 }
 
 /* ---- its arguments and variables ---- */
@@ -111,6 +151,39 @@ int oci_engine_become(const struct oci_engine *e, const struct oci_process *p, c
     oci_engine_free(*argv);
     *argv = module_arguments(p->args, ret_number);
     return *argv && mark(env) ? 0 : err_memory(err);
+}
+
+/* Its own variables are none. */
+static int take_place(struct oci_become *b, char **argv, struct err *err)
+{
+    if (!argv)
+        return err_memory(err);
+    oci_engine_free(b->argv);
+    b->argv = argv;
+    oci_engine_free(b->envp);
+    b->envp = calloc(1, sizeof *b->envp);
+    return b->envp ? 0 : err_memory(err);
+}
+
+int oci_engine_describe(struct oci_engine *e, const struct oci_config *c, struct oci_become *b,
+                        struct err *err)
+{
+    if (!e->user_kernel)
+        return 0;
+    if (oci_sentry_describe(&e->sentry, c, b->envp, b->caps, err) < 0)
+        return err_number(err);
+    return take_place(b, oci_sentry_arguments(&e->sentry, c, &b->number), err);
+}
+
+int oci_engine_describe_exec(struct oci_engine *e, const struct oci_process *p,
+                             const struct oci_state *state, struct oci_become *b, struct err *err)
+{
+    if (!e->user_kernel)
+        return 0;
+    if (oci_sentry_join(&e->sentry, e->program, state, err) < 0 ||
+        oci_sentry_describe_exec(&e->sentry, p, b->envp, b->caps, err) < 0)
+        return err_number(err);
+    return take_place(b, oci_sentry_exec_arguments(&e->sentry), err);
 }
 
 void oci_engine_free(char **list)

@@ -139,7 +139,8 @@ static int prepare(struct joining *j, const struct oci_request *r, struct err *e
     if (judged < 0)
         return judged;
     if (oci_engine_judge(j->state.tier, r->process, r->keep, err) < 0 ||
-        oci_engine_open(&j->engine, j->state.tier, false, err) < 0)
+        oci_engine_judge_exec(j->state.tier, r->process, &j->config, err) < 0 ||
+        oci_engine_find(&j->engine, j->state.tier, err) < 0)
         return err_number(err);
     if ((j->pidfd = oci_state_pidfd(&j->state)) < 0)
         return err_set(err, ERR_REFUSED, "container not running");
@@ -147,6 +148,8 @@ static int prepare(struct joining *j, const struct oci_request *r, struct err *e
         return err_number(err);
     j->state.host_writable |= oci_brings_files(r->keep);
     if (oci_become_init(&j->become, r->process, &j->engine, j->config.seccomp, &j->state, err) < 0)
+        return err_number(err);
+    if (oci_engine_describe_exec(&j->engine, r->process, &j->state, &j->become, err) < 0)
         return err_number(err);
     j->become.keep = r->keep;
     if (r->process->terminal != (r->console_socket != NULL))
@@ -185,7 +188,7 @@ static int lead_inside(struct joining *j, const struct oci_request *r, struct er
     if (oci_cgroup_enter(&j->groups, j->pid, err) < 0 ||
         oci_oom_score(j->pid, r->process, err) < 0 || oci_tell_go(j->sync[0], err) < 0 ||
         oci_expect(j->sync[0], OCI_WORD_READY, err) < 0 ||
-        oci_limits_apply(j->pid, r->process, err) < 0 || oci_attest(j->pid, &j->become, err) < 0 ||
+        oci_limits_apply(j->pid, &j->become, err) < 0 || oci_attest(j->pid, &j->become, err) < 0 ||
         (j->become.drop_groups && oci_attest_namespaces(j->pid, err) < 0) ||
         (r->pid_file && oci_pid_file(r->pid_file, j->pid, err) < 0) ||
         oci_tell_go(j->sync[0], err) < 0)
@@ -200,6 +203,7 @@ static void release(struct joining *j)
         if (fds[i] >= 0)
             close(fds[i]);
     oci_become_done(&j->become);
+    oci_engine_close(&j->engine);
     oci_config_done(&j->config);
     oci_close(&j->state);
     free(j);
@@ -212,6 +216,7 @@ int oci_exec(const struct oci_request *r, pid_t *ret_pid, struct err *err)
         return err_memory(err);
     j->pidfd = j->sync[0] = j->sync[1] = j->become.start_fd = j->become.console_fd = -1;
     j->state.root_fd = j->state.dir_fd = -1;
+    oci_engine_init(&j->engine);
     int result = oci_open(r, &j->state, err);
     if (result == 0)
         result = prepare(j, r, err);

@@ -40,6 +40,7 @@ struct oci_operator {
     bool leveled;                /* its containers are of this level, or a higher one */
     enum level level;
     enum oci_receipts receipts;
+    const char *runsc; /* gVisor's, whatever it is known to lack; or NULL */
 };
 int oci_operator_parse(const char *text, size_t len, struct oci_operator *ret, struct err *err);
 /* The file, or what holds without one. */

@@ -34,7 +34,7 @@
 
 /* ---- the program itself ---- */
 
-static int sealed_copy(int from, struct err *err)
+int oci_sealed_copy(int from, struct err *err)
 {
     ssize_t n;
     cleanup_fd int fd = memfd_empty("brig", true, err);
@@ -44,7 +44,7 @@ static int sealed_copy(int from, struct err *err)
         ;
     if (n < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-        return err_sys(err, "copy this program");
+        return err_sys(err, "copy a program");
     return fd_steal(&fd);
 }
 
@@ -64,7 +64,7 @@ int oci_reseal(char *const argv[], struct err *err)
     int seals = fcntl(self, F_GET_SEALS);
     if (seals >= 0 && (seals & F_SEAL_WRITE) && (seals & F_SEAL_SEAL))
         return 0;
-    cleanup_fd int copy = sealed_copy(self, err);
+    cleanup_fd int copy = oci_sealed_copy(self, err);
     if (copy < 0)
         return err_number(err);
     syscall(SYS_execveat, copy, "", argv, environ, SYS_AT_EMPTY_PATH);
@@ -202,7 +202,8 @@ int oci_become_init(struct oci_become *b, const struct oci_process *p,
                                      .own_view = true,
                                      .scoped_truncate = true,
                                      .counted_memory = s->grouped,
-                                     .host_writable = s->host_writable};
+                                     .host_writable = s->host_writable,
+                                     .tracer = engine->user_kernel};
     b->process = p;
     b->engine = engine;
     choose_caps(b, p, s);
@@ -212,10 +213,12 @@ int oci_become_init(struct oci_become *b, const struct oci_process *p,
     b->envp = environment_of(p->env, s->proxy_port);
     if (!b->argv || !b->envp)
         return err_memory(err);
-    if (oci_engine_become(engine, p, &b->argv, b->envp, &b->module_number, err) < 0)
+    if (oci_engine_become(engine, p, &b->argv, b->envp, &b->number, err) < 0)
         return err_number(err);
     if (oci_filter_compile(seccomp, &b->own, err) < 0)
         return err_number(err);
+    if (engine->user_kernel) /* it is for the code, which the Sentry is told */
+        b->own.len = 0;
     return filter_build(&options, &b->floor, err);
 }
 
@@ -292,10 +295,12 @@ int oci_expect_listener(int fd, int32_t *ret, struct err *err)
 }
 
 /* From outside: raising one needs a right over the host, which the process does not have. */
-int oci_limits_apply(pid_t pid, const struct oci_process *p, struct err *err)
+int oci_limits_apply(pid_t pid, const struct oci_become *b, struct err *err)
 {
+    const struct oci_process *p = b->process;
     uint64_t core_files = 0;
-    for (size_t i = 0; i < p->rlimit_count; i++) {
+    /* The code's are the Sentry's to keep, which could not start with some of them. */
+    for (size_t i = 0; i < p->rlimit_count && !b->engine->user_kernel; i++) {
         const struct oci_rlimit *l = &p->rlimits[i];
         struct rlimit limit = {.rlim_cur = (rlim_t)l->soft, .rlim_max = (rlim_t)l->hard};
         if (prlimit(pid, (unsigned)l->resource, &limit, NULL) < 0)

@@ -120,6 +120,14 @@ int oci_rlimit_number(const char *name)
     return -1;
 }
 
+const char *oci_rlimit_name(int number)
+{
+    for (size_t i = 0; i < ARRAY_LEN(rlimits); i++)
+        if (rlimits[i].number == number)
+            return rlimits[i].name;
+    return "unknown";
+}
+
 int oci_signal_number(const char *name)
 {
     uint64_t number;

@@ -56,7 +56,7 @@ static int check_keys(const struct json *j, struct err *err)
 {
     static const char *const keys[] = {"hooks", "sockets", "capabilities", "joins", "memory",
                                        "pids",  "allow",   "policies",     "log",   "docker",
-                                       "tier",  "level",   "receipts"};
+                                       "tier",  "level",   "receipts",     "runsc"};
     for (size_t i = 0; i < json_count(j); i++) {
         bool known = false;
         for (size_t k = 0; k < ARRAY_LEN(keys); k++)
@@ -126,6 +126,15 @@ static int read_walls(struct oci_operator *o, struct err *err)
     return 0;
 }
 
+static int read_runsc(struct oci_operator *o, struct err *err)
+{
+    if (field_text(o->tree, "", "runsc", &o->runsc, err) < 0)
+        return err_number(err);
+    return !o->runsc || o->runsc[0] == '/'
+               ? 0
+               : err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": runsc is an absolute path");
+}
+
 static int read_receipts(struct oci_operator *o, struct err *err)
 {
     const char *word = NULL;
@@ -157,7 +166,8 @@ static int read_all(struct oci_operator *o, struct err *err)
         field_texts(j, "", "joins", &joins, err) < 0 || read_joins(joins, o, err) < 0 ||
         field_int(j, "", "memory", &o->memory, err) < 0 ||
         field_int(j, "", "pids", &o->pids, err) < 0 || read_network(o, err) < 0 ||
-        read_docker(o, err) < 0 || read_walls(o, err) < 0 || read_receipts(o, err) < 0)
+        read_docker(o, err) < 0 || read_walls(o, err) < 0 || read_receipts(o, err) < 0 ||
+        read_runsc(o, err) < 0)
         return err_number(err);
     if (o->memory < 0 || o->pids < 0)
         return err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": memory and pids are at least 1");
@@ -181,7 +191,7 @@ int oci_operator_parse(const char *text, size_t len, struct oci_operator *ret, s
 static void only_limits(struct oci_operator *o)
 {
     o->hooks = o->sockets = o->allow = o->policies = NULL;
-    o->docker = o->log = NULL;
+    o->docker = o->log = o->runsc = NULL;
     o->caps = 0;
     o->receipts = OCI_RECEIPTS_NONE;
     o->joins[OCI_NS_PID] = false;

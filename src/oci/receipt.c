@@ -89,11 +89,23 @@ static int hash_config(const struct oci_state *s, char ret[static 80], struct er
     return 0;
 }
 
-static void write_kernel(const struct oci_config *c, const struct oci_walls *walls,
+/* As in receipts of runs. */
+static void write_runsc(const struct gvisor_build *b, struct json_writer *w)
+{
+    jw_kv_string(w, "runsc", b->path);
+    jw_kv_string(w, "runsc_version", b->version);
+    jw_kv_string(w, "runsc_sha256", b->hash);
+    jw_kv_string(w, "runsc_platform", b->platform);
+    jw_kv_bool(w, "runsc_named", b->named);
+}
+
+static void write_kernel(const struct oci_config *c, const struct oci_facts *f,
                          const struct proc_status *st, struct json_writer *w)
 {
     jw_kv_object(w, "kernel");
-    jw_kv_string(w, "tier", tier_name(walls->tier));
+    jw_kv_string(w, "tier", tier_name(f->walls->tier));
+    if (f->engine->user_kernel)
+        write_runsc(&f->engine->sentry.build, w);
     jw_kv_bool(w, "no_new_privs", st->no_new_privs == 1);
     jw_kv_string(w, "seccomp", st->seccomp == 2 ? "filter" : "none");
     jw_kv_array(w, "capabilities");
@@ -155,7 +167,7 @@ static int write_boundaries(const struct oci_state *s, const struct oci_config *
     if (procfs_status(f->pid, &st, err) < 0)
         return err_number(err);
     jw_kv_object(w, "boundaries");
-    write_kernel(c, f->walls, &st, w);
+    write_kernel(c, f, &st, w);
     write_filesystem(s, c, w);
     if (write_network(f, w, err) < 0)
         return err_number(err);

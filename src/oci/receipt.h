@@ -5,6 +5,7 @@
  * OC-17  A container whose receipt is to be signed is not made where it could not be. */
 #pragma once
 
+#include "oci/engine.h"
 #include "oci/porter.h"
 
 #define OCI_RECEIPT_FILE "receipt.json" /* of the state: what create noted */
@@ -18,6 +19,7 @@ int oci_receipt_try(struct err *err);
 /* What a receipt is made of besides the configuration. */
 struct oci_facts {
     const struct oci_walls *walls;
+    const struct oci_engine *engine;
     const struct oci_cgroup *groups;
     struct oci_porter *porter;
     pid_t pid; /* the first process */

@@ -68,7 +68,7 @@ static int read_tier(const char *value, const struct oci_operator *o, struct oci
 /* Who asks for one that is not there gets nothing in its place. */
 static int check_there(enum tier tier, struct err *err)
 {
-    if (tier == TIER_CONTAINER || tier == TIER_WASM)
+    if (tier == TIER_CONTAINER || tier == TIER_WASM || tier == TIER_GVISOR)
         return 0;
     err_set(err, ERR_UNSUPPORTED,
             "config: " OCI_KEY_TIER ": containers of engines are not made on the tier %s, and "

@@ -15,6 +15,7 @@
 #include "sandbox/netrecord.h"
 #include "sandbox/notary.h"
 #include "sandbox/parked.h"
+#include "sandbox/platform.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
 #include "wire/interp.h"
@@ -213,10 +214,6 @@ struct sentry_program {
 };
 void sentry_plan_join(const struct sandbox *s, const struct sentry_program *program,
                       struct plan *plan);
-/* platform.c: settles on the platform that works on this host, if the build has more than one. */
-int platform_choose(struct gvisor_build *b, struct err *err);
-/* Uses what an earlier trial found, and tries nothing. */
-bool platform_known(struct gvisor_build *b);
 /* supervise.c: let the code run until the end. */
 int sandbox_supervise(struct sandbox *s, struct err *err);
 /* end.c: kill what is left, wait for it, read final usage. Safe on half-built state. */

@@ -14,7 +14,7 @@ import pytest
 
 from form import FULL
 from helpers import IS_ROOT, ROOT, below, is_over, read_stat, status_fields, wait_for
-from ocilib import BUSYBOX, OCI, bundle_of, containerd, operator_call, operator_command, with_etc
+from ocilib import BUSYBOX, OCI, bundle_of, containerd, operator_call, operator_command, with_etc, with_programs
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root for the operator's file, and a static busybox for a root")
 LOOPS = 60 if FULL else 6
@@ -39,15 +39,6 @@ def port():
         yield server.server_address[1]
         server.shutdown()
 
-
-
-def with_programs(made):
-    """The host's: the static one of the others cannot ask for names."""
-    for name in ("lib", "lib64"):
-        (made.folder / "rootfs" / name).symlink_to(f"usr/{name}")
-    made.mount("/usr", type="bind", source="/usr", options=["rbind", "ro"])
-    made.config["process"]["env"] = ["PATH=/bin:/usr/bin", "HTTP_PROXY=http://127.0.0.1:9"]
-    return made
 
 
 @pytest.fixture

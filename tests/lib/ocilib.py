@@ -51,6 +51,15 @@ def make_root(folder):
     (folder / "tmp").chmod(0o1777)
 
 
+def with_programs(made):
+    """The host's: the static one of the others cannot ask for names."""
+    for name in ("lib", "lib64"):
+        (made.folder / "rootfs" / name).symlink_to(f"usr/{name}")
+    made.mount("/usr", type="bind", source="/usr", options=["rbind", "ro"])
+    made.config["process"]["env"] = ["PATH=/bin:/usr/bin", "HTTP_PROXY=http://127.0.0.1:9"]
+    return made
+
+
 class Bundle:
     """A bundle of one caller's, with its own folder of states."""
 

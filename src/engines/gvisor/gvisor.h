@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "plan/join.h"
 
 #include <stdbool.h>
@@ -31,6 +32,12 @@ struct sentry_code {
     uint64_t file_size; /* how large one may be; 0: as large as there is room */
     char *const *argv;
     char **env; /* owned: the entries are the caller's */
+    /* Of a container of brig oci. */
+    bool contained;
+    int runsc_fd;      /* in the place of the path */
+    struct json *spec; /* in the place of what stands above of the code */
+    bool tmp;          /* its root has that folder */
+    int begun;         /* is closed then */
 };
 
 /* spec.c: the container's description, as config.json would hold it. */
@@ -74,6 +81,10 @@ bool engine_is_text(const char *at);
 
 /* join.c: brig-gvisor join …, in the place of one program of a sandbox that lives. */
 void join_main(int argc, char *argv[]) __attribute__((noreturn));
+
+/* contain.c: a container of brig oci, and one more program in one. */
+void contain_take(int argc, char *argv[], struct sentry_code *code, struct control *control);
+void exec_main(int argc, char *argv[]) __attribute__((noreturn));
 
 /* seal.c: a filter of its own for all that follows. Negative errno. */
 int seal_engine(void);

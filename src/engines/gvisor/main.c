@@ -8,6 +8,10 @@
  *   brig-gvisor RUNSC PLATFORM CONFS serve UID / MEMORY CPUS FILES SIZE -- LEADER reap
  *   brig-gvisor join …                                                      (join.c)
  *
+ * or in the place of a container's program:
+ *
+ *   brig-gvisor contain …, exec …                                        (contain.c)
+ *
  * It makes the Sentry's control socket, narrows itself (seal.c), starts runsc's two processes
  * (runsc.c), tells the Sentry to begin, passes signals on, and ends as the code did. In a sandbox
  * of brig serve it says the socket's name when the Sentry has begun, and ends with it.
@@ -197,14 +201,19 @@ static void begin(const struct sentry_code *code, const struct control *c, const
 
 /* Signals that were sent to this process are the code's, and the Sentry delivers them. Without a
  * terminal they were meant for all that the code started: init sends them to the whole group. With
- * one, jobs have groups of their own, and they were meant for who leads the session. */
+ * one, jobs have groups of their own, and they were meant for who leads the session. Those for a
+ * container are for its first process. */
 static void pass_on(int signals, const struct control *c, const struct sentry_code *code)
 {
     struct signalfd_siginfo info;
     struct err err = ERR_INIT;
-    if (read(signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGCHLD &&
-        !code->serves)
-        (void)control_signal(c, (int)info.ssi_signo, !code->terminal, &err);
+    if (read(signals, &info, sizeof info) != sizeof info)
+        return;
+    /* As PID 1 it has children that it did not make. */
+    while (code->contained && waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+    if (info.ssi_signo != SIGCHLD && !code->serves)
+        (void)control_signal(c, (int)info.ssi_signo, !code->terminal && !code->contained, &err);
 }
 
 __attribute__((noreturn)) static void follow(int signals, const struct control *c,
@@ -247,9 +256,15 @@ int main(int argc, char *argv[])
     struct sentry sentry;
     struct err err = ERR_INIT;
     sigset_t all;
-    take_options(argc, argv, &code);
-    if (control_open(&control, &err) < 0)
-        engine_fail(NOT_EXECUTABLE, "%s", err.message);
+    if (argc > 1 && strcmp(argv[1], "exec") == 0)
+        exec_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "contain") == 0) {
+        contain_take(argc, argv, &code, &control);
+    } else {
+        take_options(argc, argv, &code);
+        if (control_open(&control, &err) < 0)
+            engine_fail(NOT_EXECUTABLE, "%s", err.message);
+    }
     int r = seal_engine();
     if (r < 0)
         engine_fail(NOT_EXECUTABLE, "cannot narrow itself: %s", strerror(-r));
@@ -263,5 +278,7 @@ int main(int argc, char *argv[])
     begin(&code, &control, &sentry);
     if (code.serves)
         say_name(&control);
+    if (code.contained)
+        close(code.begun);
     follow(signals, &control, &sentry, &code);
 }

@@ -16,9 +16,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#define MOUNTS 2 /* the root and /tmp, as spec.c names them */
+#define MOUNTS 2 /* at most: the root and /tmp, as spec.c names them */
 #define ARGS   48
 #define WORDS  4096 /* that are kept of what runsc writes to stderr */
 
@@ -52,6 +53,8 @@ static void add_common(struct command *c, const struct sentry_code *code, const 
     add(c, "--host-uds=none");
     add(c, "--file-access=shared");
     add(c, "--ignore-cgroups");
+    if (code->contained) /* the filter that the container's configuration has */
+        add(c, "--oci-seccomp");
     add(c, "--TESTONLY-unsafe-nonroot");
     if (code->mount_confs) {
         add(c, "--directfs=false");
@@ -59,12 +62,18 @@ static void add_common(struct command *c, const struct sentry_code *code, const 
     }
 }
 
+static int mount_count(const struct sentry_code *code)
+{
+    return code->contained && !code->tmp ? 1 : MOUNTS;
+}
+
 static void add_mounts(struct command *c, const struct sentry_code *code, const int io[MOUNTS])
 {
-    for (int i = 0; i < MOUNTS; i++)
+    int count = mount_count(code);
+    for (int i = 0; i < count; i++)
         add(c, "--io-fds=%d", io[i]);
     if (code->mount_confs)
-        add(c, "--gofer-mount-confs=lisafs:none,lisafs:none");
+        add(c, "--gofer-mount-confs=%s", count == 1 ? "lisafs:none" : "lisafs:none,lisafs:none");
 }
 
 /* With these descriptors and no other, no variable, and nothing to read. No signal to this
@@ -84,7 +93,10 @@ static pid_t start(const struct sentry_code *code, struct command *c, bool termi
     for (unsigned i = 0; i < count; i++)
         fcntl(keep[i], F_SETFD, 0);
     char *none[] = {NULL};
-    execve(code->runsc, c->argv, none);
+    if (code->contained)
+        syscall(SYS_execveat, code->runsc_fd, "", c->argv, none, AT_EMPTY_PATH);
+    else
+        execve(code->runsc, c->argv, none);
     _exit(126);
 }
 
@@ -150,9 +162,10 @@ static pid_t start_boot(const struct sentry_code *code, const struct boot_fds *f
     return start(code, &c, code->terminal, f->words, keep, sizeof keep / sizeof keep[0]);
 }
 
-static int open_pairs(int ours[MOUNTS], int theirs[MOUNTS], struct err *err)
+static int open_pairs(const struct sentry_code *code, int ours[MOUNTS], int theirs[MOUNTS],
+                      struct err *err)
 {
-    for (int i = 0; i < MOUNTS; i++) {
+    for (int i = 0; i < mount_count(code); i++) {
         int pair[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
             return err_sys(err, "join the Sentry and its file server");
@@ -210,7 +223,7 @@ int sentry_start(const struct sentry_code *code, const struct control *c, struct
 {
     int spec[2] = {-1, -1}, mounts[2], ready[2];
     int sentry_io[MOUNTS] = {-1, -1}, gofer_io[MOUNTS] = {-1, -1}, stdio[3] = {-1, -1, -1};
-    if (open_spec(code, spec, err) < 0 || open_pairs(sentry_io, gofer_io, err) < 0 ||
+    if (open_spec(code, spec, err) < 0 || open_pairs(code, sentry_io, gofer_io, err) < 0 ||
         copy_stdio(code, stdio, err) < 0)
         return err_number(err);
     if (pipe2(mounts, O_CLOEXEC) < 0 || pipe2(ready, O_CLOEXEC) < 0)

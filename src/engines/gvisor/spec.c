@@ -64,6 +64,22 @@ static void write_mount(struct json_writer *w, const char *type, const char *pla
     jw_object_end(w);
 }
 
+/* Of a container: what brig oci says of it, and our mounts. */
+static void write_given(struct json_writer *w, const struct json *spec)
+{
+    for (size_t i = 0; i < json_count(spec); i++)
+        jw_kv_json(w, json_key_at(spec, i), json_value_at(spec, i));
+}
+
+static void write_own(struct json_writer *w, const struct sentry_code *code)
+{
+    jw_kv_string(w, "ociVersion", "1.0.2");
+    write_process(w, code);
+    jw_kv_string(w, "hostname", "brig");
+    jw_kv_object(w, "linux");
+    jw_object_end(w);
+}
+
 /* /proc, /sys and /dev are the Sentry's own; its /dev/shm would be root's alone. /tmp is named
  * because the Sentry would else put memory of its own there: the workspace's quota is to hold for
  * it. */
@@ -72,18 +88,18 @@ void spec_write(const struct sentry_code *code, struct buf *out)
     struct json_writer w;
     jw_init(&w, out, false);
     jw_object_begin(&w);
-    jw_kv_string(&w, "ociVersion", "1.0.2");
-    write_process(&w, code);
+    if (code->contained)
+        write_given(&w, code->spec);
+    else
+        write_own(&w, code);
     jw_kv_object(&w, "root");
     jw_kv_string(&w, "path", "/");
     jw_object_end(&w);
-    jw_kv_string(&w, "hostname", "brig");
     jw_kv_array(&w, "mounts");
     write_mount(&w, "proc", "/proc");
-    write_mount(&w, "bind", "/tmp");
+    if (!code->contained || code->tmp)
+        write_mount(&w, "bind", "/tmp");
     write_mount(&w, "tmpfs", "/dev/shm");
     jw_array_end(&w);
-    jw_kv_object(&w, "linux");
-    jw_object_end(&w);
     jw_object_end(&w);
 }

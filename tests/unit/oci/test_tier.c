@@ -46,6 +46,9 @@ Test(oci_tier, a_tier_is_never_weaker)
     cr_assert_eq(taken("{}", "{}").tier, TIER_CONTAINER);
     cr_assert_eq(taken("{\"brig.tier\":\"container\"}", "{}").tier, TIER_CONTAINER);
     cr_assert_eq(taken("{}", "{\"tier\":\"container\"}").tier, TIER_CONTAINER);
+    cr_assert_eq(taken("{}", "{\"tier\":\"gvisor\"}").tier, TIER_GVISOR);
+    cr_assert_eq(taken("{\"brig.tier\":\"gvisor\"}", "{\"tier\":\"wasm\"}").tier, TIER_GVISOR);
+    refused("{\"brig.tier\":\"wasm\"}", "{\"tier\":\"gvisor\"}", "weaker than gvisor");
     refused("{\"brig.tier\":\"process\"}", "{}", "weaker than container");
     refused("{\"brig.tier\":\"wasm-process\"}", "{}", "weaker than container");
     refused("{\"brig.tier\":\"\"}", "{}", "is not known");
