@@ -40,7 +40,12 @@ int oci_engine_judge(enum tier tier, const struct oci_process *p, unsigned keep,
 
 int oci_engine_judge_config(enum tier tier, const struct oci_config *c, struct err *err)
 {
-    return tier_row(tier)->user_kernel ? oci_sentry_judge(c, err) : 0;
+    const struct tier_row *row = tier_row(tier);
+    /* Both engines take links apart themselves. */
+    for (size_t i = 0; row->engine && i < c->mount_count; i++)
+        if (c->mounts[i].nosymfollow)
+            return refuse(tier, "mounts with nosymfollow", "leave that option out", err);
+    return row->user_kernel ? oci_sentry_judge(c, err) : 0;
 }
 
 int oci_engine_judge_exec(enum tier tier, const struct oci_process *p, const struct oci_config *c,

@@ -1,12 +1,37 @@
 /* A bundle's config.json, from an image or a pod: read, judged, its filter compiled. Whatever it
  * says: refused with a reason, or within the floor. */
 #include "kernel/process/filter.h"
+#include "oci/engine.h"
 #include "oci/judge.h"
 #include "oci/seccomp.h"
 
 #include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* OC-16, OC-18: at least what the file says, and what an engine cannot have is refused. */
+static void check_walls(const struct oci_config *c, const struct oci_operator *o)
+{
+    struct oci_walls w;
+    struct err err = ERR_INIT;
+    int r = oci_walls_decide(c->annotations, o, &w, &err);
+    if ((r < 0) != (err.code != ERR_NONE))
+        abort();
+    if (r < 0)
+        return;
+    if (w.tier < TIER_WASM || !w.leveled || w.level < LEVEL_MEDIUM)
+        abort();
+    if (oci_level_judge(&w, c, false, &err) == 0 &&
+        (!c->root_read_only || c->ns[OCI_NS_NETWORK].path))
+        abort();
+    err = (struct err)ERR_INIT;
+    r = oci_engine_judge_config(w.tier, c, &err);
+    if ((r < 0) != (err.code != ERR_NONE))
+        abort();
+    for (size_t i = 0; r == 0 && i < c->mount_count; i++)
+        if (c->mounts[i].nosymfollow)
+            abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -67,7 +92,8 @@ static void check_ways_out(const struct oci_config *c, const struct oci_operator
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char file[] =
-        "{\"allow\":[\"*.fuzz.test\"],\"policies\":{\"p\":[\"p.fuzz.test\"]}}";
+        "{\"allow\":[\"*.fuzz.test\"],\"policies\":{\"p\":[\"p.fuzz.test\"]},"
+        "\"tier\":\"wasm\",\"level\":\"medium\"}";
     static struct oci_config c;
     static struct oci_filter f;
     struct oci_operator o;
@@ -84,6 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (r == 0) {
             check_floor(&c);
             check_ways_out(&c, &o);
+            check_walls(&c, &o);
         }
         err = (struct err)ERR_INIT;
         r = oci_filter_compile(c.seccomp, &f, &err);

@@ -169,7 +169,7 @@ def test_mounts_a_read_only_root_and_masked_paths(bundle):
     (bundle.folder / "rootfs/etc/secret").write_text("hidden\n")
     bundle.mount("/vol", type="bind", source=str(bundle.folder / "shared"), options=["bind", "ro"])
     bundle.mount("/tmp", type="bind", source=str(bundle.folder / "shared"), options=["bind", "rw"])
-    bundle.mount("/scratch", type="tmpfs", source="tmpfs", options=["size=64k"])
+    bundle.mount("/scratch", type="tmpfs", source="tmpfs", options=["size=8m", "noexec"])
     script = "cat /vol/in; touch /vol/x || echo shut; echo y >/scratch/y && cat /scratch/y; touch /data/z && echo open; touch /tmp/kept; cat /etc/secret"
     told = bundle.run(script).stdout.split("\n")
     assert told[:5] == ["of the volume", "shut", "y", "open", "hidden"], told
@@ -179,6 +179,8 @@ def test_mounts_a_read_only_root_and_masked_paths(bundle):
     bundle.config["linux"]["maskedPaths"] = ["/etc/secret"]
     told = bundle.run(script).stdout
     assert "open" not in told and "hidden" not in told and "y\n" in told, told
+    told = bundle.run("for at in /scratch /tmp; do cat /bin/busybox >$at/ls; chmod 755 $at/ls; $at/ls -d /vol && echo from $at; done").stdout
+    assert "from /tmp" in told and "from /scratch" not in told, told  # noexec, and its control
 
 
 def test_the_configurations_filter_is_the_sentrys_to_keep(own):
@@ -333,6 +335,7 @@ def test_a_link_of_the_image_in_the_place_of_tmp(own):
     (lambda c: c["linux"].update(resources={"pids": {"limit": 20}}), "64 processes"),
     (lambda c: c["process"]["user"].update(umask=0o77), "umask"),
     (lambda c: c["mounts"].pop(0), "proc"),
+    (lambda c: c["mounts"].append({"destination": "/data", "type": "tmpfs", "source": "tmpfs", "options": ["nosymfollow"]}), "nosymfollow"),
 ])
 def test_OC18_what_cannot_be_kept_is_refused(own, change, why):
     change(own.config)

@@ -165,6 +165,12 @@ def test_wasm_what_cannot_be_is_refused(roots_wasm):
     assert told.returncode == 125 and "no sockets" in told.stderr, told
     del roots_wasm.config["annotations"]["brig.allow"]
     runs()
+    mounts = roots_wasm.config["mounts"].copy()
+    roots_wasm.mount("/data", type="tmpfs", source="tmpfs", options=["nosymfollow"]).save()
+    told = roots_wasm.run()
+    assert told.returncode == 125 and "nosymfollow" in told.stderr, told
+    roots_wasm.config["mounts"] = mounts
+    runs()
     # Where there is no engine nothing else is put in its place.
     bare = roots_wasm.folder / "bare"
     bare.mkdir()
