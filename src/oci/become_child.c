@@ -239,8 +239,8 @@ static int load_filter(const struct sock_filter *code, uint16_t len, unsigned fl
 static int enter_folder(const struct oci_become *p, struct err *err)
 {
     char where[PATH_MAX];
-    if (p->engine->room)
-        return oci_room_enter(p->process->cwd, err);
+    if (p->engine->booth)
+        return oci_booth_enter(p->process->cwd, err);
     if (chdir(p->process->cwd) < 0)
         return err_sys(err, "enter folder %.200s", p->process->cwd);
     /* A descriptor of the host that came along would show as a place that cannot be named. */
@@ -298,10 +298,10 @@ static int find_program(const struct oci_become *p, char out[static PATH_MAX], s
 /* With the rights that the program has, and before the filter, which may refuse openat2. */
 static int open_module(const struct oci_become *p, int *ret, struct err *err)
 {
-    if (!p->engine->room)
+    if (!p->engine->booth)
         return 0;
-    *ret = oci_room_module(json_string(json_at(p->process->args, 0)), p->process->cwd,
-                           path_of(p->envp), err);
+    *ret = oci_booth_module(json_string(json_at(p->process->args, 0)), p->process->cwd,
+                            path_of(p->envp), err);
     return *ret < 0 ? err_number(err) : 0;
 }
 
@@ -322,9 +322,9 @@ static void build_walls(const struct oci_become *p, int *ret_module, struct err 
 static int choose_program(const struct oci_become *p, int module, char out[static PATH_MAX],
                           struct err *err)
 {
-    if (p->engine->room) {
+    if (p->engine->booth) {
         snprintf(p->number, OCI_NUMBER_SIZE, "%d", module);
-        snprintf(out, PATH_MAX, "%s", OCI_ROOM_ENGINE);
+        snprintf(out, PATH_MAX, "%s", OCI_BOOTH_ENGINE);
         return 0;
     }
     /* Of exec the Sentry says whether it is there: not all that it sees is seen here. */

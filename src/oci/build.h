@@ -98,12 +98,12 @@ int oci_build_view(const struct oci_build *b, struct err *err);
 int oci_sysctls_set(const struct json *list, bool network, bool others, struct err *err);
 /* network_child.c: loopback, and the ways out that are planned, whose sockets go to the caller. */
 int oci_network_make(const struct oci_build *b, struct err *err);
-/* room_child.c: the room of a module's engine; its descriptor. */
-int oci_room_make(const struct oci_engine *e, struct err *err);
-int oci_room_shut(int room, struct err *err);
-/* In the room: a folder, and a module, of the container's view. */
-int oci_room_enter(const char *cwd, struct err *err);
-int oci_room_module(const char *name, const char *cwd, const char *search, struct err *err);
+/* booth_child.c: the booth of a module's engine; its descriptor. */
+int oci_booth_make(const struct oci_engine *e, struct err *err);
+int oci_booth_shut(int booth, struct err *err);
+/* In the booth: a folder, and a module, of the container's view. */
+int oci_booth_enter(const char *cwd, struct err *err);
+int oci_booth_module(const char *name, const char *cwd, const char *search, struct err *err);
 /* mount_child.c */
 int oci_mount_make(const struct oci_build *b, int root, size_t i, struct err *err);
 /* A place in the root, made where it is missing; a folder or a file. */

@@ -81,17 +81,17 @@ static int set_sysctls(const struct oci_build *b, struct err *err)
 }
 
 /* By descriptor where one could be taken: a root of other ids may lie where they cannot go. It
- * hangs over the host's /proc until the pivot, or in the room of an engine, which does. */
-static int attach_taken(int taken, int room, struct err *err)
+ * hangs over the host's /proc until the pivot, or in the booth of an engine, which does. */
+static int attach_taken(int taken, int booth, struct err *err)
 {
     cleanup_fd int tree = fcntl(taken, F_DUPFD_CLOEXEC, 3);
-    if (tree < 0 || sys_move_mount(tree, "", room, room < 0 ? "/proc" : OCI_ROOM_FOLDER,
+    if (tree < 0 || sys_move_mount(tree, "", booth, booth < 0 ? "/proc" : OCI_BOOTH_FOLDER,
                                    SYS_MOVE_MOUNT_F_EMPTY) < 0)
         return err_sys(err, "attach the root");
     return fd_steal(&tree);
 }
 
-static int attach_root(const struct oci_build *b, int room, struct err *err)
+static int attach_root(const struct oci_build *b, int booth, struct err *err)
 {
     const struct oci_source *s = &b->root;
     struct sys_mount_attr private = {.propagation = MS_PRIVATE};
@@ -101,7 +101,7 @@ static int attach_root(const struct oci_build *b, int room, struct err *err)
     if (sys_mount_setattr(AT_FDCWD, "/", SYS_AT_RECURSIVE, &private) < 0)
         return err_sys(err, "make all mounts private");
     if (s->tree >= 0)
-        return attach_taken(s->tree, room, err);
+        return attach_taken(s->tree, booth, err);
     cleanup_fd int at =
         sys_openat2(AT_FDCWD, s->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
     if (at < 0 || fstat(at, &sb) < 0)
@@ -113,8 +113,8 @@ static int attach_root(const struct oci_build *b, int room, struct err *err)
         at, "", SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH | SYS_AT_RECURSIVE);
     if (tree < 0 || sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH | SYS_AT_RECURSIVE, &set) < 0)
         return err_sys(err, "take the root %.200s", s->path);
-    if (room >= 0)
-        return attach_taken(tree, room, err);
+    if (booth >= 0)
+        return attach_taken(tree, booth, err);
     return oci_attach(tree, at, s->path, err) < 0 ? err_number(err) : fd_steal(&tree);
 }
 
@@ -171,7 +171,7 @@ static int hide(const struct oci_build *b, int root, struct err *err)
     return 0;
 }
 
-/* `top` is the room of an engine, or the root itself. */
+/* `top` is the booth of an engine, or the root itself. */
 static int pivot(const struct oci_build *b, int top, int root, struct err *err)
 {
     struct sys_mount_attr shut = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
@@ -199,7 +199,7 @@ static int take_root_id(const struct oci_build *b, struct err *err)
 /* A module has nothing of the kernel's in what it sees (OC-19). */
 static bool has_mount(const struct oci_build *b, const struct oci_mount *m)
 {
-    return !b->become.engine->room || m->type == OCI_MOUNT_BIND || m->type == OCI_MOUNT_TMPFS;
+    return !b->become.engine->booth || m->type == OCI_MOUNT_BIND || m->type == OCI_MOUNT_TMPFS;
 }
 
 static int fill(const struct oci_build *b, int top, int root, struct err *err)
@@ -220,9 +220,9 @@ int oci_build_view(const struct oci_build *b, struct err *err)
     if (take_root_id(b, err) < 0 || set_names(b, err) < 0 || set_sysctls(b, err) < 0 ||
         oci_network_make(b, err) < 0)
         return err_number(err);
-    cleanup_fd int room = b->become.engine->room ? oci_room_make(b->become.engine, err) : -1;
-    cleanup_fd int root = err->code == ERR_NONE ? attach_root(b, room, err) : -1;
-    int top = room < 0 ? root : room;
+    cleanup_fd int booth = b->become.engine->booth ? oci_booth_make(b->become.engine, err) : -1;
+    cleanup_fd int root = err->code == ERR_NONE ? attach_root(b, booth, err) : -1;
+    int top = booth < 0 ? root : booth;
     if (root < 0 || fill(b, top, root, err) < 0)
         return err_number(err);
     cleanup_fd int cwd = oci_place(root, b->config->process.cwd, true, err);
@@ -234,5 +234,5 @@ int oci_build_view(const struct oci_build *b, struct err *err)
         _exit(125);
     if (pivot(b, top, root, err) < 0)
         return err_number(err);
-    return room < 0 ? 0 : oci_room_shut(room, err);
+    return booth < 0 ? 0 : oci_booth_shut(booth, err);
 }

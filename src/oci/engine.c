@@ -1,6 +1,6 @@
 /* What stands in the place of the program on a tier with an engine: which one, whether it is there,
  * what it cannot do for the code, and its arguments. How it is started: become_child.c; where:
- * room_child.c.
+ * booth_child.c.
  *
  * OC-18  What a configuration asks for and an engine cannot give is refused by its name, and an
  * engine has no right that the program would not have had. */
@@ -83,7 +83,7 @@ int oci_engine_find(struct oci_engine *e, enum tier tier, struct err *err)
 {
     const struct tier_row *row = tier_row(tier);
     e->tier = tier;
-    e->room = row->module;
+    e->booth = row->module;
     e->user_kernel = row->user_kernel;
     if (!row->engine || program_beside(row->engine, e->program, sizeof e->program, err) == 0)
         return 0;
@@ -116,7 +116,7 @@ static bool add(char **list, size_t *count, const char *text)
 /* As engines/wasm/main.c reads them. What is read-only is read-only by its mount. */
 static char **module_arguments(const struct json *args, char **ret_number)
 {
-    static const char *const first[] = {"brig-wasm", "--rw", "/=" OCI_ROOM_ROOT, "--rw", ".=."};
+    static const char *const first[] = {"brig-wasm", "--rw", "/=" OCI_BOOTH_ROOT, "--rw", ".=."};
     size_t count = 0, given = json_count(args);
     char **list = calloc(ARRAY_LEN(first) + given + 5, sizeof *list);
     bool good = list != NULL;
@@ -151,7 +151,7 @@ static bool mark(char **env)
 int oci_engine_become(const struct oci_engine *e, const struct oci_process *p, char ***argv,
                       char **env, char **ret_number, struct err *err)
 {
-    if (!e->room)
+    if (!e->booth)
         return 0;
     oci_engine_free(*argv);
     *argv = module_arguments(p->args, ret_number);

@@ -6,16 +6,16 @@
 
 #include <limits.h>
 
-/* A module's engine needs files that no image has. It stands in a room, a small file system around
- * the container's view, which is a folder there (room_child.c). */
-#define OCI_ROOM_FOLDER "root"
-#define OCI_ROOM_ROOT   "/" OCI_ROOM_FOLDER
-#define OCI_ROOM_ENGINE "/engine"
-#define OCI_VARIABLE    "brig:" /* as credentials/credentials.h has it */
+/* A module's engine needs files that no image has. It stands in a booth, a small file system around
+ * the container's view, which is a folder there (booth_child.c). */
+#define OCI_BOOTH_FOLDER "root"
+#define OCI_BOOTH_ROOT   "/" OCI_BOOTH_FOLDER
+#define OCI_BOOTH_ENGINE "/engine"
+#define OCI_VARIABLE     "brig:" /* as credentials/credentials.h has it */
 
 struct oci_engine {
     enum tier tier;
-    bool room;
+    bool booth;
     bool user_kernel;       /* it is gVisor's Sentry */
     char program[PATH_MAX]; /* of the host */
     struct oci_sentry sentry;

@@ -106,6 +106,19 @@ def test_the_end_of_its_first_process_is_the_end_of_all(own):
     assert own.remove().returncode == 0 and groups_left(own.id) == []
 
 
+@pytest.mark.parametrize("part", ["boot", "gofer"])
+def test_the_end_of_a_part_of_the_engine(own, part):
+    """Without the Sentry nothing runs on, and without its file server the code has no files."""
+    (own.folder / "rootfs/etc/words").write_text("")
+    own.start("echo up; while :; do cat /etc/words || exit 6; sleep 0.1; done")
+    wait_for(lambda: "up" in own.output())
+    victim = next(p for p in below(own.pid()) if part.encode() in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0"))
+    assert own.state() == "running"  # control
+    os.kill(victim, 9)
+    wait_for(lambda: own.state() == "stopped")
+    assert own.remove().returncode == 0 and groups_left(own.id) == []
+
+
 def test_exec_is_one_more_program_behind_the_same_sentry(bundle):
     bundle.start("touch /dev/shm/behind; echo up; exec sleep 1000")
     wait_for(lambda: "up" in bundle.output())

@@ -1,8 +1,8 @@
-/* The room of a module's engine: a small read-only file system with the engine, the host's
+/* The booth of a module's engine: a small read-only file system with the engine, the host's
  * libraries and the six device nodes, in which the container's view is a folder.
  *
  * OC-19  What is the engine's is not the module's. The module is given the container's view alone;
- * no path of the configuration is opened by its name in the room, where a link of the image would
+ * no path of the configuration is opened by its name in the booth, where a link of the image would
  * lead to the engine's files; and no file system of the kernel lies in that view, by which a module
  * could change the engine's memory. */
 #include "base/cleanup.h"
@@ -17,24 +17,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int make_room(struct err *err)
+static int make_booth(struct err *err)
 {
     cleanup_fd int fs = sys_fsopen("tmpfs");
     if (fs < 0 || sys_fsconfig(fs, SYS_FSCONFIG_SET_STRING, "size", "256k") < 0 ||
         sys_fsconfig(fs, SYS_FSCONFIG_SET_STRING, "mode", "755") < 0 ||
         sys_fsconfig(fs, SYS_FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
-        return err_sys(err, "make a room for the engine");
-    cleanup_fd int room = sys_fsmount(fs, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
+        return err_sys(err, "make a booth for the engine");
+    cleanup_fd int booth = sys_fsmount(fs, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
     /* It hangs over the host's /proc until the pivot. */
-    if (room < 0 || sys_move_mount(room, "", AT_FDCWD, "/proc", SYS_MOVE_MOUNT_F_EMPTY) < 0)
-        return err_sys(err, "attach the room of the engine");
-    if (mkdirat(room, OCI_ROOM_FOLDER, 0755) < 0)
+    if (booth < 0 || sys_move_mount(booth, "", AT_FDCWD, "/proc", SYS_MOVE_MOUNT_F_EMPTY) < 0)
+        return err_sys(err, "attach the booth of the engine");
+    if (mkdirat(booth, OCI_BOOTH_FOLDER, 0755) < 0)
         return err_sys(err, "make a place for the root");
-    return fd_steal(&room);
+    return fd_steal(&booth);
 }
 
 /* With what is mounted below it; nothing there can be changed. */
-static int bind_host(const char *source, int room, bool folder, const char *dest, struct err *err)
+static int bind_host(const char *source, int booth, bool folder, const char *dest, struct err *err)
 {
     struct sys_mount_attr set = {.attr_set = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV |
                                              SYS_MOUNT_ATTR_RDONLY,
@@ -44,44 +44,44 @@ static int bind_host(const char *source, int room, bool folder, const char *dest
         sys_open_tree(AT_FDCWD, source, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | depth);
     if (tree < 0 || sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH | depth, &set) < 0)
         return err_sys(err, "take %s", source);
-    cleanup_fd int target = oci_place(room, dest, folder, err);
+    cleanup_fd int target = oci_place(booth, dest, folder, err);
     return target < 0 ? err_number(err) : oci_attach(tree, target, dest, err);
 }
 
 /* Links, on a system whose programs and libraries all lie in /usr. */
-static int bind_libraries(int room, struct err *err)
+static int bind_libraries(int booth, struct err *err)
 {
     static const char *const places[] = {"/lib", "/lib64"};
-    if (bind_host("/usr", room, true, "/usr", err) < 0)
+    if (bind_host("/usr", booth, true, "/usr", err) < 0)
         return err_number(err);
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         char to[256];
         struct stat sb;
         ssize_t n = readlink(places[i], to, sizeof to - 1);
         to[n > 0 ? n : 0] = '\0';
-        if (n > 0 && symlinkat(to, room, places[i] + 1) < 0)
+        if (n > 0 && symlinkat(to, booth, places[i] + 1) < 0)
             return err_sys(err, "make the link %s", places[i]);
         if (n <= 0 && stat(places[i], &sb) == 0 &&
-            bind_host(places[i], room, true, places[i], err) < 0)
+            bind_host(places[i], booth, true, places[i], err) < 0)
             return err_number(err);
     }
     return 0;
 }
 
-int oci_room_make(const struct oci_engine *e, struct err *err)
+int oci_booth_make(const struct oci_engine *e, struct err *err)
 {
-    cleanup_fd int room = make_room(err);
-    if (room < 0 || bind_libraries(room, err) < 0 ||
-        bind_host(e->program, room, false, OCI_ROOM_ENGINE, err) < 0)
+    cleanup_fd int booth = make_booth(err);
+    if (booth < 0 || bind_libraries(booth, err) < 0 ||
+        bind_host(e->program, booth, false, OCI_BOOTH_ENGINE, err) < 0)
         return err_number(err);
-    return fd_steal(&room);
+    return fd_steal(&booth);
 }
 
-int oci_room_shut(int room, struct err *err)
+int oci_booth_shut(int booth, struct err *err)
 {
     struct sys_mount_attr shut = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
-    return sys_mount_setattr(room, "", SYS_AT_EMPTY_PATH, &shut) < 0
-               ? err_sys(err, "close the room of the engine")
+    return sys_mount_setattr(booth, "", SYS_AT_EMPTY_PATH, &shut) < 0
+               ? err_sys(err, "close the booth of the engine")
                : 0;
 }
 
@@ -96,11 +96,11 @@ static int find(const char *path, int base, int flags)
 
 static int open_root(struct err *err)
 {
-    int root = open(OCI_ROOM_ROOT, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int root = open(OCI_BOOTH_ROOT, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return root < 0 ? err_sys(err, "find the root") : root;
 }
 
-int oci_room_enter(const char *cwd, struct err *err)
+int oci_booth_enter(const char *cwd, struct err *err)
 {
     cleanup_fd int root = open_root(err);
     if (root < 0)
@@ -122,7 +122,7 @@ static int open_file(int root, const char *path)
     return fd_steal(&fd);
 }
 
-int oci_room_module(const char *name, const char *cwd, const char *search, struct err *err)
+int oci_booth_module(const char *name, const char *cwd, const char *search, struct err *err)
 {
     char path[PATH_MAX];
     int fd = -ENOENT;
