@@ -272,10 +272,15 @@ static int listen_for_start(struct making *m, struct err *err)
 /* Before a group is made for nothing. */
 static int judge_folders(const struct making *m, struct err *err)
 {
-    for (size_t i = 0; i < m->config.mount_count; i++)
-        if (m->config.mounts[i].type == OCI_MOUNT_BIND && m->build.sources[i].folder &&
-            oci_level_judge_folder(&m->walls, &m->config.mounts[i], err) < 0)
+    for (size_t i = 0; i < m->config.mount_count; i++) {
+        const struct oci_mount *mount = &m->config.mounts[i];
+        const struct oci_source *s = &m->build.sources[i];
+        if (mount->type != OCI_MOUNT_BIND || s->device)
+            continue;
+        if ((s->folder ? oci_level_judge_folder(&m->walls, mount, err)
+                       : oci_level_judge_file(&m->walls, mount, err)) < 0)
             return err_number(err);
+    }
     return 0;
 }
 

@@ -65,6 +65,7 @@ struct oci_walls {
     enum tier tier;
     bool leveled; /* it is held to a level */
     enum level level;
+    enum level least; /* the operator's, or the same: a higher level has what a lower one has not */
 };
 /* From the annotations and the operator's file; what is weaker than the latter, or not there, is
  * refused (OC-16). */
@@ -73,8 +74,9 @@ int oci_walls_decide(const struct json *annotations, const struct oci_operator *
 /* The level against what the configuration says of root and network. `rules`: it has ways out. */
 int oci_level_judge(const struct oci_walls *w, const struct oci_config *c, bool rules,
                     struct err *err);
-/* The same for one bind mount, whose source is a folder of the host. */
+/* The same for one bind mount, whose source is a folder or a file of the host. */
 int oci_level_judge_folder(const struct oci_walls *w, const struct oci_mount *m, struct err *err);
+int oci_level_judge_file(const struct oci_walls *w, const struct oci_mount *m, struct err *err);
 /* A network namespace of its own in the place of one that is named by a path. */
 bool oci_network_own(const struct oci_config *c);
 /* The rules by which it may go out, the annotations' held against the operator's. 1: *ret is the

@@ -32,14 +32,14 @@ int oci_receipt_decide(const struct json *annotations, const struct oci_operator
     struct quoted q;
     const char *wish = json_text(annotations, OCI_KEY_RECEIPT);
     *ret = o->receipts == OCI_RECEIPTS_ALL && has_chain();
-    if (!wish || *ret)
+    if (!wish)
         return 0;
     if (strcmp(wish, "signed") != 0) {
         err_set(err, ERR_USAGE, "config: annotation " OCI_KEY_RECEIPT ": %s is not known",
                 quote(&q, wish));
         return err_hint(err, "signed, or leave it out");
     }
-    *ret = o->receipts == OCI_RECEIPTS_ASKED && has_chain();
+    *ret = o->receipts != OCI_RECEIPTS_NONE && has_chain();
     if (*ret)
         return 0;
     err_set(err, ERR_REFUSED,

@@ -3,6 +3,7 @@
  * and so is what is not there (OC-16). Pure.
  *
  * A level fills in nothing, as it does in `brig run`: it is held against the configuration. */
+#include "base/cleanup.h"
 #include "base/quote.h"
 #include "oci/judge.h"
 
@@ -31,7 +32,7 @@ static int read_level(const char *value, const struct oci_operator *o, struct oc
                       struct err *err)
 {
     ret->leveled = o->leveled || value;
-    ret->level = o->level;
+    ret->level = ret->least = o->level;
     if (!value)
         return 0;
     if (level_parse(value, &ret->level) < 0)
@@ -39,6 +40,8 @@ static int read_level(const char *value, const struct oci_operator *o, struct oc
     if (o->leveled && ret->level < o->level)
         return refuse_weaker(OCI_KEY_LEVEL, value, level_name(o->level),
                              "the operator's file asks for", err);
+    if (!o->leveled)
+        ret->least = ret->level;
     return 0;
 }
 
@@ -103,31 +106,50 @@ static const struct {
     [LEVEL_CRITICAL] = {.off = false},
 };
 
-static int refuse_level(const struct oci_walls *w, enum boundary_id boundary, const char *what,
+static int refuse_level(enum level level, enum boundary_id boundary, const char *what,
                         const char *hint, struct err *err)
 {
-    err_set(err, ERR_REFUSED, "config: " OCI_KEY_LEVEL ": level %s has %s", level_name(w->level),
+    err_set(err, ERR_REFUSED, "config: " OCI_KEY_LEVEL ": level %s has %s", level_name(level),
             what);
     err_at(err, boundary);
     return err_hint(err, "%s; the level is asked for by the annotation, or in " OCI_OPERATOR_FILE,
                     hint);
 }
 
+static int judge_at(enum level level, const struct oci_config *c, bool rules, struct err *err)
+{
+    if (!c->root_read_only)
+        return refuse_level(level, BOUNDARY_FILESYSTEM, "a root that is read-only",
+                            "set root.readonly (podman, docker: --read-only)", err);
+    if (c->ns[OCI_NS_NETWORK].path)
+        return refuse_level(level, BOUNDARY_NETWORK, "no network that was made outside",
+                            "let the engine make none (--network none), or say brig.network: own",
+                            err);
+    if (rules && levels[level].off)
+        return refuse_level(level, BOUNDARY_NETWORK, "no ways out",
+                            "leave brig.allow and brig.policy out", err);
+    return 0;
+}
+
+/* Against both: an annotation that names a higher level must not give what the operator's has not
+ * (medium has ways out and folders that can be written, low has neither). */
 int oci_level_judge(const struct oci_walls *w, const struct oci_config *c, bool rules,
                     struct err *err)
 {
     if (!w->leveled)
         return 0;
-    if (!c->root_read_only)
-        return refuse_level(w, BOUNDARY_FILESYSTEM, "a root that is read-only",
-                            "set root.readonly (podman, docker: --read-only)", err);
-    if (c->ns[OCI_NS_NETWORK].path)
-        return refuse_level(w, BOUNDARY_NETWORK, "no network that was made outside",
-                            "let the engine make none (--network none), or say brig.network: own",
-                            err);
-    if (rules && levels[w->level].off)
-        return refuse_level(w, BOUNDARY_NETWORK, "no ways out",
-                            "leave brig.allow and brig.policy out", err);
+    int r = judge_at(w->level, c, rules, err);
+    return r == 0 && w->least != w->level ? judge_at(w->least, c, rules, err) : r;
+}
+
+static int judge_folder_at(enum level level, const struct oci_mount *m, struct err *err)
+{
+    if (!levels[level].readable)
+        return refuse_level(level, BOUNDARY_FILESYSTEM, "no folder of the host",
+                            "leave the volume out, or take a tmpfs", err);
+    if (!m->read_only && !levels[level].writable)
+        return refuse_level(level, BOUNDARY_FILESYSTEM, "no folder of the host that can be written",
+                            "mount it read-only, or take a tmpfs", err);
     return 0;
 }
 
@@ -135,11 +157,22 @@ int oci_level_judge_folder(const struct oci_walls *w, const struct oci_mount *m,
 {
     if (!w->leveled)
         return 0;
-    if (!levels[w->level].readable)
-        return refuse_level(w, BOUNDARY_FILESYSTEM, "no folder of the host",
-                            "leave the volume out, or take a tmpfs", err);
-    if (!m->read_only && !levels[w->level].writable)
-        return refuse_level(w, BOUNDARY_FILESYSTEM, "no folder of the host that can be written",
-                            "mount it read-only, or take a tmpfs", err);
-    return 0;
+    int r = judge_folder_at(w->level, m, err);
+    return r == 0 && w->least != w->level ? judge_folder_at(w->least, m, err) : r;
+}
+
+/* Those that engines make for each container, and lay over its root. */
+static bool is_engines(const char *dest)
+{
+    static const char *const places[] = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf",
+                                         "/run/.containerenv", "/dev/termination-log"};
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (strcmp(dest, places[i]) == 0)
+            return true;
+    return false;
+}
+
+int oci_level_judge_file(const struct oci_walls *w, const struct oci_mount *m, struct err *err)
+{
+    return is_engines(m->dest) ? 0 : oci_level_judge_folder(w, m, err);
 }

@@ -1058,6 +1058,39 @@ def test_O13_a_level_is_held_against_the_configuration(bundle, level, change, wh
         subprocess.run(["ip", "netns", "del", f"brig-{bundle.id}"], check=True)
 
 
+def test_O13_a_higher_level_widens_nothing(bundle):
+    """Medium has folders that can be written, and low has none: who names medium below an operator's low has none."""
+    writable_folder_of_host(bundle)
+    told = level_of(bundle, {"level": "low"}, {"brig.level": "medium"})
+    assert told.returncode == 125 and "level low has no folder" in told.stderr and "RAN" not in told.stdout, told
+    assert level_of(bundle, {}, {"brig.level": "medium"}).stdout == "RAN\nwrote\n"  # control
+
+
+def writable_folder_of_host(bundle):
+    (bundle.folder / "shared").mkdir()
+    (bundle.folder / "shared/file").write_text("old")
+    (bundle.folder / "shared/file").chmod(0o666)
+    (bundle.folder / "rootfs/vol").mkdir()
+    (bundle.folder / "rootfs/vol/file").write_text("")
+    bundle.config["root"]["readonly"] = True
+    bundle.mount("/vol", type="bind", source=str(bundle.folder / "shared"), options=["bind"])
+
+
+def level_of(bundle, file, annotations):
+    bundle.config["annotations"] = annotations
+    bundle.shell("echo RAN; echo x >/vol/file && echo wrote")
+    return operator_call(bundle, file, "run", "--bundle", bundle.folder, bundle.id)
+
+
+def test_O13_files_of_the_host_are_no_way_around_a_level(bundle):
+    writable_folder_of_host(bundle)
+    bundle.config["mounts"][-1].update(destination="/vol/file", source=str(bundle.folder / "shared/file"))
+    for file, annotations in (({"level": "high"}, {}), ({}, {"brig.level": "low"})):
+        told = level_of(bundle, file, annotations)
+        assert told.returncode == 125 and "can be written" in told.stderr and (bundle.folder / "shared/file").read_text() == "old", told
+    assert level_of(bundle, {}, {}).stdout == "RAN\nwrote\n"  # control
+
+
 def test_O13_an_interface_that_comes_between_create_and_start_of_a_level(bundle):
     """As Docker brings them: not by a path, but into a namespace that create has made."""
     bundle.config["root"]["readonly"] = True

@@ -85,6 +85,8 @@ def test_the_annotation_asks_and_the_operator_decides(bundle):
     assert told.returncode == 125 and "RAN" not in told.stdout and "brig.receipt" in told.stderr and "receipts" in told.stderr, told
     told, _ = run(bundle, {"receipts": "asked"}, {"brig.receipt": "yes"})
     assert told.returncode == 125 and "RAN" not in told.stdout and "is not known" in told.stderr, told
+    told, _ = run(bundle, {"receipts": "signed"}, {"brig.receipt": "yes"})
+    assert told.returncode == 125 and "RAN" not in told.stdout and "is not known" in told.stderr, told
     told, receipt = run(bundle, {"receipts": "asked"}, asked)
     assert receipt["signed"] and verify(receipt) == 0
     told, receipt = run(bundle, {"receipts": "asked"})  # control: who does not ask

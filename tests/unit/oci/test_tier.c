@@ -76,7 +76,7 @@ static int hold(enum level level, const char *text, bool rules)
 {
     static struct oci_config c;
     struct err err = ERR_INIT;
-    struct oci_walls w = {.tier = TIER_CONTAINER, .leveled = true, .level = level};
+    struct oci_walls w = {.tier = TIER_CONTAINER, .leveled = true, .level = level, .least = level};
     cr_assert_eq(oci_config_parse(text, strlen(text), &c, &err), 0, "%s", err.message);
     int r = oci_level_judge(&w, &c, rules, &err);
     w.leveled = false;
@@ -110,10 +110,44 @@ Test(oci_tier, a_level_against_folders_of_the_host)
                 {LEVEL_HIGH, true, false},
                 {LEVEL_CRITICAL, false, false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct oci_walls w = {.leveled = true, .level = rows[i].level};
+        struct oci_walls w = {.leveled = true, .level = rows[i].level, .least = rows[i].level};
         cr_assert_eq(oci_level_judge_folder(&w, &read, &err) == 0, rows[i].reads);
         cr_assert_eq(oci_level_judge_folder(&w, &write, &err) == 0, rows[i].writes);
     }
+}
+
+/* Medium has ways out and folders that can be written, low has neither: a word for the former must
+ * not bring a container more than the operator's has. */
+Test(oci_tier, a_higher_level_gives_nothing_that_the_operators_has_not)
+{
+    static struct oci_config c;
+    static const char text[] = CONFIG(",\"readonly\":true", "", "");
+    static const char higher[] = "{\"brig.level\":\"medium\"}";
+    struct err err = ERR_INIT;
+    struct oci_mount write = {.type = OCI_MOUNT_BIND};
+    struct oci_walls both = taken(higher, "{\"level\":\"low\"}"), one = taken(higher, "{}");
+    cr_assert_eq(oci_config_parse(text, strlen(text), &c, &err), 0);
+    cr_assert_lt(oci_level_judge_folder(&both, &write, &err), 0);
+    cr_assert_lt(oci_level_judge(&both, &c, true, &err), 0);
+    cr_assert_eq(oci_level_judge_folder(&one, &write, &err), 0); /* controls */
+    cr_assert_eq(oci_level_judge(&one, &c, true, &err), 0);
+    oci_config_done(&c);
+}
+
+Test(oci_tier, a_level_against_files_of_the_host)
+{
+    struct err err = ERR_INIT;
+    struct oci_walls w = {.leveled = true, .level = LEVEL_HIGH, .least = LEVEL_HIGH};
+    struct oci_mount engines = {.type = OCI_MOUNT_BIND, .dest = "/etc/hosts"},
+                     own = {.type = OCI_MOUNT_BIND, .dest = "/data/db"};
+    cr_assert_eq(oci_level_judge_file(&w, &engines, &err), 0);
+    cr_assert_lt(oci_level_judge_file(&w, &own, &err), 0);
+    own.read_only = true;
+    cr_assert_eq(oci_level_judge_file(&w, &own, &err), 0);
+    w.level = w.least = LEVEL_CRITICAL;
+    cr_assert_lt(oci_level_judge_file(&w, &own, &err), 0);
+    w.leveled = false; /* control */
+    cr_assert_eq(oci_level_judge_file(&w, &own, &err), 0);
 }
 
 Test(oci_tier, an_operators_file_with_a_mistake)
