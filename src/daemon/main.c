@@ -316,7 +316,7 @@ static int open_accounts(struct server_limits *limits, struct core_config *confi
 /* The recorder is forked first, while there is little to inherit. */
 static int prepare(int argc, char **argv, struct err *err)
 {
-    struct core_config config = {0};
+    struct core_config config = {.boxes = &core_boxes};
     struct server_limits limits = {.connections = raise_descriptors(&config.possible_boxes)};
     cleanup_fd int recorder = -1;
     keep_little();

@@ -61,7 +61,7 @@ static void get_pools(struct call *call)
     buf_init(&out, 1u << 20);
     jw_init(&w, &out, false);
     jw_array_begin(&w);
-    core_pools(call->core, write_pool, &w);
+    pools_each(call->core, write_pool, &w);
     jw_array_end(&w);
     call_reply(call, 200, &out);
 }
@@ -81,7 +81,7 @@ static void resize_body(struct call *call, const struct json *body)
     if (FIELDS_READ(body, FIELDS_STRICT, fields, &err) < 0 ||
         (min < 0 && err_set(&err, ERR_USAGE, "\"min\" is missing")) ||
         (max < min && err_set(&err, ERR_USAGE, "\"max\" is missing or below \"min\"")) ||
-        core_pool_resize(call->core, call->params.value[0], (unsigned)min, (unsigned)max, &err) < 0)
+        pool_resize(call->core, call->params.value[0], (unsigned)min, (unsigned)max, &err) < 0)
         call_fail_err(call, &err);
     else
         call_empty(call, 204);

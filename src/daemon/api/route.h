@@ -2,6 +2,7 @@
  * test. */
 #pragma once
 
+#include "daemon/box/box.h"
 #include "daemon/core/core.h"
 #include "daemon/server/server.h"
 

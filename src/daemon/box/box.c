@@ -47,6 +47,16 @@ static struct box **bucket(struct core *c, const char *id)
     return &c->buckets[(h ^ (h >> 15)) & (BOX_BUCKETS - 1)];
 }
 
+struct usual_of box_who(const struct box *b)
+{
+    return (struct usual_of){b->info.id, b->info.owner};
+}
+
+void box_record(const struct box *b, const char *kind, const char *detail_json)
+{
+    core_record(b->core, kind, b->info.id, b->info.owner, detail_json);
+}
+
 struct box *box_lookup(struct core *c, const char *id)
 {
     if (!box_id_valid(id))
@@ -402,7 +412,7 @@ static bool event_fits(struct box *b)
         b->events_second = second;
         b->events_this_second = b->events_kept_back = 0;
         if (kept)
-            record_send(b->core, "audit", "denial.more", b, b->info.owner,
+            record_send(b->core, "audit", "denial.more", b->info.id, b->info.owner,
                         JSON_SMALL(JSON_NUMBER("count", kept)));
     }
     if (++b->events_this_second <= EVENTS_PER_SECOND)
@@ -478,7 +488,7 @@ static void on_event(struct box *b, const struct json *tree, const char *text)
     }
     if (event_fits(b))
         record_send(c, d.boundary ? boundary_name(d.boundary) : "audit",
-                    denied ? "denial" : "event", b, b->info.owner, text);
+                    denied ? "denial" : "event", b->info.id, b->info.owner, text);
 }
 
 static void read_usage(struct box *b, const struct json *usage)
@@ -495,7 +505,7 @@ static void read_usage(struct box *b, const struct json *usage)
 static void pass_receipt(struct box *b, const struct json *receipt)
 {
     if (b->info.owner && json_type(receipt) == JSON_OBJECT)
-        receipt_send(b->core, b, receipt);
+        receipt_send(b->core, b->info.id, b->info.owner, receipt);
 }
 
 void box_explain_oom(const struct box *b, const char *who, struct err *err)
@@ -616,7 +626,7 @@ static void on_network(void *ctx, struct wire_msg *m, const struct err *err)
         free(n->b->network);
         n->b->network = n->text;
         n->b->info.network = n->text;
-        core_record(n->b->core, "network.changed", n->b, n->b->info.owner, NULL);
+        box_record(n->b, "network.changed", NULL);
     } else {
         hold_sub(&n->b->hold, strlen(n->text) + 1);
         free(n->text);

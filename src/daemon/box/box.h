@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/json.h"
 #include "daemon/base/keys.h"
+#include "daemon/core/states.h"
 #include "files/files.h"
 #include "os/loop.h"
 #include "wire/interp.h"
@@ -19,23 +20,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct core; /* all boxes, templates, pools; daemon/core/core.c */
+struct core;                               /* all boxes, templates, pools; daemon/core/core.c */
+extern const struct core_boxes core_boxes; /* for core_new */
 struct box;
 
 #define BOX_TOKEN_LEN 43 /* envdAccessToken: 256 random bits */
-
-enum box_state {
-    BOX_DORMANT,
-    BOX_PROVISIONING,
-    BOX_IDLE, /* in the pool: attested, no user data, nobody's */
-    BOX_RUNNING,
-    BOX_PAUSED,
-    BOX_ENDING,
-    BOX_ERROR,
-    BOX_GONE,
-    BOX_STATE_COUNT,
-};
-const char *box_state_name(enum box_state s);
 
 enum said { SAID_NOTHING, SAID_YES, SAID_NO };
 
@@ -256,6 +245,16 @@ int execution_start(struct context *c, const char *code, size_t len, const struc
                     const struct execution_sink *sink, struct execution **ret, struct err *err);
 void execution_resume(struct execution *e);
 void execution_cancel(struct execution *e); /* interrupts; no more callbacks */
+
+/* ---- pools ---- */
+struct pool_info {
+    const char *template_name;
+    unsigned idle, starting, min, max, target;
+    uint64_t hits, misses, expired, failures;
+};
+void pools_each(struct core *c, void (*fn)(void *ctx, const struct pool_info *p), void *ctx);
+int pool_resize(struct core *c, const char *template_name, unsigned min, unsigned max,
+                struct err *err);
 
 /* ---- ports ---- */
 typedef void port_fn(void *ctx, int fd, const struct err *err); /* fd: the caller's, non-blocking */

@@ -150,7 +150,7 @@ static void record_refusal(struct create *cr, const struct err *err)
 
 /* A client that is refused for want of room often tries again at once: the first refusal in a
  * second is recorded, the others are counted. */
-void create_on_refusals(struct loop_timer *t)
+static void on_refusals(struct loop_timer *t)
 {
     struct core *c = container_of(t, struct core, refusal_timer);
     if (c->refusals > 0) {
@@ -167,8 +167,10 @@ static void create_fail(struct create *cr, const struct err *err)
         c->refusals++;
     } else {
         record_refusal(cr, err);
-        if (err->code == ERR_LIMIT)
+        if (err->code == ERR_LIMIT) {
+            c->refusal_timer.fn = on_refusals;
             loop_timer_set(c->loop, &c->refusal_timer, 1000);
+        }
     }
     finish(cr, NULL, err);
 }

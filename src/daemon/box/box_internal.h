@@ -1,6 +1,7 @@
 /* One box from the inside. */
 #pragma once
 
+#include "daemon/box/box.h"
 #include "daemon/core/core_internal.h"
 
 #define DENIED_WORDS_MAX 2048u
@@ -105,6 +106,10 @@ void box_on_gone(struct box *b, int64_t wait_status);
 void box_end_is_late(struct box *b);
 void box_fail(struct box *b, const struct err *err); /* misbehaved, or is not available: ends */
 
+/* A record about it and its owner. */
+struct usual_of box_who(const struct box *b);
+void box_record(const struct box *b, const char *kind, const char *detail_json);
+
 /* box.c */
 struct box *box_lookup(struct core *c, const char *id); /* in any state */
 struct box *box_new(struct core *c, struct tmpl *t, struct err *err);
@@ -126,7 +131,6 @@ void create_box_failed(struct create *cr, const struct err *err);
 void create_slot_free(struct core *c); /* a box is gone */
 /* A sandbox is ready for the pool: a request that waits gets it, or the slot that it occupies. */
 void create_pool_ready(struct tmpl *t);
-void create_on_refusals(struct loop_timer *t);
 void create_all_fail(struct core *c, const struct err *err);
 void quota_drop(struct core *c, const struct key *key);
 
@@ -152,3 +156,21 @@ bool process_busy(const struct box *b); /* somebody is attached */
 bool context_busy(const struct box *b); /* something runs */
 int fd_nonblocking(int fd);
 uint64_t fd_waiting(int fd); /* bytes to be read at once */
+
+/* pool.c */
+void pool_ready(struct core *c);
+void pool_setup(struct tmpl *t, const struct json *json);
+struct box *pool_take(struct tmpl *t); /* NULL: none is there; counts as demand in any case */
+void pool_undemand(struct tmpl *t);    /* it was refused: more waiting ones would not help */
+void pool_add(struct box *b);          /* it is ready */
+void pool_left(struct box *b); /* an idle or starting one is no longer: taken, ended or failed */
+void pool_failed(struct box *b);
+void pool_flush(struct tmpl *t);
+bool pool_evict(struct core *c); /* ends an idle one of any template */
+void pool_restore(struct core *c, const char *key, const struct json *value);
+void pool_settings_free(struct core *c);
+void pool_poke(struct tmpl *t); /* look whether more are wanted */
+void pool_busy(struct core *c); /* somebody waits: making more of them must wait as well */
+/* pool_size.c, pure. */
+void demand_tick(struct demand *d);
+unsigned demand_target(const struct demand *d, unsigned min, unsigned max);

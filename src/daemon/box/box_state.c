@@ -37,17 +37,6 @@ static const unsigned table[BOX_STATE_COUNT] = {
 };
 #undef TO
 
-const char *box_state_name(enum box_state s)
-{
-    static const char *const names[] = {
-        [BOX_DORMANT] = "dormant", [BOX_PROVISIONING] = "provisioning",
-        [BOX_IDLE] = "idle",       [BOX_RUNNING] = "running",
-        [BOX_PAUSED] = "paused",   [BOX_ENDING] = "ending",
-        [BOX_ERROR] = "error",     [BOX_GONE] = "gone",
-    };
-    return s < BOX_STATE_COUNT ? names[s] : "?";
-}
-
 static bool is_over(const struct box *b)
 {
     return b->info.state >= BOX_ENDING;
@@ -72,7 +61,7 @@ static void record(struct box *b, enum box_state from, enum box_state to, const 
     jw_object_end(&w);
     char kind[32];
     snprintf(kind, sizeof kind, "box.%s", box_state_name(to));
-    core_record(b->core, kind, b, b->info.owner, buf_text(&detail));
+    box_record(b, kind, buf_text(&detail));
 }
 
 static void move(struct box *b, enum box_state next, const char *reason)
@@ -93,9 +82,9 @@ int box_enter(struct box *b, enum box_state next, const char *reason)
         return 0;
     }
     /* A bug: whatever this box is now, nobody may go on working with it. */
-    core_record(b->core, "box.bug", b, b->info.owner,
-                JSON_SMALL(JSON_TEXT("from", box_state_name(b->info.state)),
-                           JSON_TEXT("to", box_state_name(next))));
+    box_record(b, "box.bug",
+               JSON_SMALL(JSON_TEXT("from", box_state_name(b->info.state)),
+                          JSON_TEXT("to", box_state_name(next))));
     if (!is_over(b))
         move(b, BOX_ERROR, "a bug in brig");
     if (b->info.state == BOX_ERROR)
@@ -292,14 +281,14 @@ void box_end_is_late(struct box *b)
     if (!b->killed) {
         const char *text = JSON_SMALL(JSON_TEXT("id", b->info.id));
         b->killed = true;
-        core_record(b->core, "box.killed", b, b->info.owner, NULL);
+        box_record(b, "box.killed", NULL);
         peer_send(&b->core->launcher, WIRE_KILL, 0, 0, text, strlen(text));
         loop_timer_set(b->core->loop, &b->timer, KILLED_MS);
         return;
     }
     errno = ETIMEDOUT;
     err_sys(&err, "sandbox %s does not end", b->info.id);
-    core_record(b->core, "box.stuck", b, b->info.owner, NULL);
+    box_record(b, "box.stuck", NULL);
     waiters_tell(&b->waiters, &err);
 }
 
@@ -320,10 +309,10 @@ static void settle_accounts(struct box *b)
     metrics_reason(c, b->reason);
     if (!b->info.owner)
         return;
-    usual_see(c, b->tmpl, b, USUAL_DENIALS, (double)b->denials);
+    usual_see(b->tmpl, box_who(b), USUAL_DENIALS, (double)b->denials);
     if (b->ended) {
-        usual_see(c, b->tmpl, b, USUAL_MEMORY, (double)b->memory_peak);
-        usual_see(c, b->tmpl, b, USUAL_CPU, (double)b->cpu_usec);
+        usual_see(b->tmpl, box_who(b), USUAL_MEMORY, (double)b->memory_peak);
+        usual_see(b->tmpl, box_who(b), USUAL_CPU, (double)b->cpu_usec);
     }
     quota_drop(c, b->info.owner);
 }

@@ -105,7 +105,7 @@ void context_remove(struct context *c)
 {
     struct err err = ERR_INIT;
     err_set(&err, ERR_NOT_FOUND, "context %s was removed", c->info.id);
-    core_record(c->box->core, "context.removed", c->box, c->box->info.owner, NULL);
+    box_record(c->box, "context.removed", NULL);
     context_lose(c, &err);
 }
 
@@ -320,7 +320,7 @@ static void adopt(struct context *c)
 static void start(struct context *c)
 {
     struct box *b = c->box;
-    core_record(b->core, "context.created", b, b->info.owner, NULL);
+    box_record(b, "context.created", NULL);
     if (c->is_default && b->interp_fds[0] >= 0 && b->interp_language == c->info.language)
         adopt(c);
     else
@@ -406,7 +406,7 @@ static void begin_again(struct context *c)
     c->reader.meter = &c->hold.meter;
     c->exited = c->exit_known = c->exit_noted = c->exit_late = c->oom = c->waited = false;
     c->interrupting = c->served = false;
-    core_record(b->core, "context.restarted", b, b->info.owner, NULL);
+    box_record(b, "context.restarted", NULL);
     spawn(c);
 }
 

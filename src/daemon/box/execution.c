@@ -40,10 +40,10 @@ static void record(struct context *c, const struct execution *e, const char *out
 {
     struct box *b = c->box;
     uint64_t took = e->began_us ? clock_us() - e->began_us : 0;
-    core_record(b->core, "execution.ended", b, b->info.owner,
-                JSON_SMALL(JSON_TEXT("context", c->info.id),
-                           JSON_TEXT("language", interp_language_name(c->info.language)),
-                           JSON_TEXT("outcome", outcome), JSON_NUMBER("usec", took)));
+    box_record(b, "execution.ended",
+               JSON_SMALL(JSON_TEXT("context", c->info.id),
+                          JSON_TEXT("language", interp_language_name(c->info.language)),
+                          JSON_TEXT("outcome", outcome), JSON_NUMBER("usec", took)));
     core_observe(b->core, "execution", took);
 }
 
@@ -56,7 +56,7 @@ static void finish(struct context *c, const struct err *err)
            : err             ? "lost"
            : e->failed       ? "error"
                              : "good");
-    usual_exit(c->box->core, c->box->tmpl, c->box, err || e->failed);
+    usual_exit(c->box->tmpl, box_who(c->box), err || e->failed);
     if (!e->cancelled)
         e->sink.end(e->sink.ctx, err);
 }

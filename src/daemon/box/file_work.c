@@ -222,7 +222,7 @@ static void record(struct box *b, const char *json, size_t len, enum files_op op
         jw_kv_bytes(&w, "to", json_string(to), strnlen(json_string(to), 1024));
     jw_object_end(&w);
     snprintf(kind, sizeof kind, "file.%s", files_op_name(op));
-    core_record(b->core, kind, b, b->info.owner, buf_text(&detail));
+    box_record(b, kind, buf_text(&detail));
     json_free(tree);
 }
 

@@ -136,7 +136,7 @@ static void record_exit(struct process *p)
         jw_kv_uint(&w, "memory_limit", p->box->info.memory);
     }
     jw_object_end(&w);
-    core_record(p->box->core, "process.ended", p->box, p->box->info.owner, buf_text(&text));
+    box_record(p->box, "process.ended", buf_text(&text));
 }
 
 static void tell_end(struct process *p)
@@ -239,7 +239,7 @@ bool process_on_exit(struct box *b, int64_t pid, int wait_status, bool oom)
     p->status = wait_status;
     p->oom_killed = oom && !p->timed_out; /* which is a kill of our own */
     record_exit(p);
-    usual_exit(b->core, b->tmpl, b, wait_status != 0);
+    usual_exit(b->tmpl, box_who(b), wait_status != 0);
     process_io_exited(p);
     loop_timer_set(b->core->loop, &p->timer, p->pumped ? PUMP_GRACE_MS : GRACE_MS);
     process_finish(p);
@@ -363,7 +363,7 @@ static void on_spawned(void *ctx, struct wire_msg *m, const struct err *err)
     p->pid = m->value;
     p->started_ms = wall_ms();
     p->started = true;
-    core_record(b->core, "process.started", b, b->info.owner, s->record);
+    box_record(b, "process.started", s->record);
     core_count(b->core, COUNT_SPAWNED, 1);
     core_observe(b->core, "spawn", clock_us() - s->began_us);
     if (s->timeout_ms)

@@ -178,7 +178,7 @@ static void record_refusal(struct box *b, const struct process_request *r,
     jw_kv_string(&w, "shape", v->shape ? command_shape_name(v->shape) : NULL);
     jw_kv_bytes(&w, "rule", v->rule_text, strlen(v->rule_text));
     jw_object_end(&w);
-    core_record(b->core, "command.refused", b, b->info.owner, buf_text(&out));
+    box_record(b, "command.refused", buf_text(&out));
 }
 
 void process_start(struct box *b, const struct process_request *r, const struct process_sink *sink,

@@ -97,7 +97,8 @@ static void record(const struct question *q, const char *kind, const struct key 
     if (q->answer != APPROVAL_PENDING)
         jw_kv_string(&w, "answer", approval_answer_name(q->answer));
     jw_object_end(&w);
-    core_record(q->core, kind, box_find_any(q->core, q->box_id), key, buf_text(&out));
+    const struct box *b = box_find_any(q->core, q->box_id);
+    core_record(q->core, kind, b ? b->info.id : NULL, key, buf_text(&out));
 }
 
 /* ---- life ---- */

@@ -151,13 +151,13 @@ void review_take(struct box *b, const struct key *by, const struct json *request
         fn(ctx, NULL, 0, &err);
         return;
     }
-    core_record(b->core, "review.apply", b, by, buf_text(&text));
+    core_record(b->core, "review.apply", b->info.id, by, buf_text(&text));
     ask(b, buf_text(&text), text.len, fn, ctx);
 }
 
 void review_drop(struct box *b, const struct key *by, review_fn *fn, void *ctx)
 {
     static const char question[] = "{\"op\":\"discard\"}";
-    core_record(b->core, "review.discard", b, by, NULL);
+    core_record(b->core, "review.discard", b->info.id, by, NULL);
     ask(b, question, sizeof question - 1, fn, ctx);
 }

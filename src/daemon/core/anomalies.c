@@ -3,7 +3,7 @@
  * that the template does not usually have. The last 64 are kept. */
 #include "base/cleanup.h"
 #include "base/wall.h"
-#include "daemon/box/box_internal.h"
+#include "daemon/core/core_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,22 +37,23 @@ static double whole(double v)
     return v > 9e15 ? 9e15 : v;
 }
 
-static void flag(struct core *c, struct tmpl *t, const struct box *b, const char *what,
-                 double value, double mean, double deviation)
+static void flag(struct tmpl *t, struct usual_of who, const char *what, double value, double mean,
+                 double deviation)
 {
+    struct core *c = t->core;
     struct anomaly *a = &c->anomalies[c->anomaly_at++ % ANOMALIES_MAX];
     *a = (struct anomaly){
         .time_ms = wall_ms(), .value = value, .mean = mean, .deviation = deviation};
     snprintf(a->template_name, sizeof a->template_name, "%s", t->name);
-    snprintf(a->box, sizeof a->box, "%s", b ? b->info.id : "");
+    snprintf(a->box, sizeof a->box, "%s", who.box ? who.box : "");
     snprintf(a->what, sizeof a->what, "%s", what);
     c->anomaly_count++;
-    core_record(c, "anomaly.seen", b, b ? b->info.owner : NULL,
+    core_record(c, "anomaly.seen", who.box, who.owner,
                 JSON_SMALL(JSON_TEXT("what", what), JSON_NUMBER("value", whole(value)),
                            JSON_NUMBER("mean", whole(mean))));
 }
 
-void usual_see(struct core *c, struct tmpl *t, const struct box *b, enum usual_id id, double value)
+void usual_see(struct tmpl *t, struct usual_of who, enum usual_id id, double value)
 {
     struct usual *u = &t->usual[id];
     if (u->count >= SAMPLES_MIN) {
@@ -62,7 +63,7 @@ void usual_see(struct core *c, struct tmpl *t, const struct box *b, enum usual_i
         double least = u->mean * 0.05 + 1;
         double deviation = (value - u->mean) / (sigma > least ? sigma : least);
         if (deviation > SIGMAS)
-            flag(c, t, b, usual_names[id], value, u->mean, deviation);
+            flag(t, who, usual_names[id], value, u->mean, deviation);
     }
     u->count++;
     double before = value - u->mean;
@@ -78,7 +79,7 @@ static unsigned ones(uint32_t v)
     return n;
 }
 
-void usual_exit(struct core *c, struct tmpl *t, const struct box *b, bool failed)
+void usual_exit(struct tmpl *t, struct usual_of who, bool failed)
 {
     t->exits_window = (t->exits_window << 1) | failed;
     t->exits++;
@@ -94,7 +95,7 @@ void usual_exit(struct core *c, struct tmpl *t, const struct box *b, bool failed
     if (deviation <= SIGMAS)
         return;
     t->last_flag_at = t->exits;
-    flag(c, t, b, "failures", (double)now / WINDOW * 100, usual * 100, deviation);
+    flag(t, who, "failures", (double)now / WINDOW * 100, usual * 100, deviation);
 }
 
 void core_anomalies(struct core *c, struct json_writer *w)

@@ -4,7 +4,7 @@
 #include "base/container.h"
 #include "base/wall.h"
 #include "daemon/base/fault.h"
-#include "daemon/box/box_internal.h"
+#include "daemon/core/core_internal.h"
 
 #include <malloc.h>
 #include <string.h>
@@ -103,9 +103,7 @@ void core_check_ready(struct core *c)
     c->ready = true;
     core_record(c, "daemon.started", NULL, NULL, "{\"version\":\"" BRIG_VERSION "\"}");
     leftovers_clean(c);
-    for (struct tmpl *t = c->templates; t; t = t->next)
-        pool_apply_settings(t);
-    pool_settings_free(c);
+    c->config.boxes->ready(c);
     tell_ready(c, NULL);
 }
 
@@ -145,7 +143,7 @@ void core_lose(struct core *c, const struct err *err)
     if (c->lost || c->drained)
         return;
     c->lost = true;
-    create_all_fail(c, err);
+    c->config.boxes->refuse(c, err);
     if (c->ready_fn)
         tell_ready(c, err);
     else if (c->lost_fn)
@@ -204,12 +202,9 @@ void core_drain(struct core *c, void (*fn)(void *ctx), void *ctx)
     c->draining = true;
     struct err err = ERR_INIT;
     err_set(&err, ERR_REFUSED, "the daemon is shutting down");
-    create_all_fail(c, &err);
+    c->config.boxes->refuse(c, &err);
     loop_timer_set(c->loop, &c->drain_timer, DRAIN_WAIT_MS);
-    for (struct box *b = c->first, *next; b; b = next) {
-        next = b->next;
-        box_end(b, "shutdown", NULL, NULL);
-    }
+    c->config.boxes->end_all(c, "shutdown");
     core_check_drained(c);
 }
 
@@ -300,7 +295,6 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     c->trash_task.fn = on_trash;
     c->ready_timer.fn = on_ready_timeout;
     c->drain_timer.fn = on_drain_timeout;
-    c->refusal_timer.fn = create_on_refusals;
     c->strangers.timer.fn = strangers_on_timer;
     c->tidy_timer.fn = on_tidy;
     c->started_ms = wall_ms();
@@ -344,9 +338,8 @@ static void free_boxes(struct core *c)
     struct err err = ERR_INIT;
     err_set(&err, ERR_INTERRUPTED, "the daemon ended");
     c->draining = true;
-    create_all_fail(c, &err);
-    while (c->first)
-        box_on_gone(c->first, 0);
+    c->config.boxes->refuse(c, &err);
+    c->config.boxes->forget_all(c);
 }
 
 void core_free(struct core *c)
@@ -370,7 +363,6 @@ void core_free(struct core *c)
     loop_timer_cancel(c->loop, &c->tidy_timer);
     templates_free(c);
     keys_free(c->keys);
-    pool_settings_free(c);
     leftovers_free(c);
     buf_done(&c->scratch);
     for (size_t i = 0; i < c->project_count; i++)

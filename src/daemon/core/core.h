@@ -2,17 +2,25 @@
  * counters. */
 #pragma once
 
-#include "daemon/box/box.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "daemon/base/keys.h"
+#include "os/loop.h"
+#include "wire/wire.h"
+
+struct core;
+struct core_boxes; /* core_internal.h */
 
 struct accounts; /* daemon/base/account.h */
 
 struct core_config {
-    struct accounts *accounts;  /* that are charged; NULL: its own */
-    unsigned max_boxes;         /* live ones, pooled ones included; 0: 1024 */
-    unsigned possible_boxes;    /* for which there are descriptors; 0: any number */
-    int64_t default_timeout_ms; /* 300 000 */
-    int64_t max_timeout_ms;     /* 24 h */
-    int64_t idle_timeout_ms;    /* nobody used it; 0: none */
+    const struct core_boxes *boxes; /* who keeps the sandboxes: &core_boxes of box/box.h */
+    struct accounts *accounts;      /* that are charged; NULL: its own */
+    unsigned max_boxes;             /* live ones, pooled ones included; 0: 1024 */
+    unsigned possible_boxes;        /* for which there are descriptors; 0: any number */
+    int64_t default_timeout_ms;     /* 300 000 */
+    int64_t max_timeout_ms;         /* 24 h */
+    int64_t idle_timeout_ms;        /* nobody used it; 0: none */
     const char *domain; /* ports are called "PORT-ID." and this; NULL: as the client calls us */
 };
 /* Takes both sockets. The program ignores SIGPIPE: processes may close their stdin. */
@@ -40,8 +48,8 @@ void core_serving(struct core *c);
 void core_drain(struct core *c, void (*fn)(void *ctx), void *ctx);
 void core_reload(struct core *c);
 /* An audit record, see audit/record.h: {"boundary","kind","box","key",…}. */
-void core_record(struct core *c, const char *kind, const struct box *b, const struct key *key,
-                 const char *detail_json /* object or NULL */);
+void core_record(struct core *c, const char *kind, const char *box /* its id, or NULL */,
+                 const struct key *key, const char *detail_json /* object or NULL */);
 typedef void core_query_fn(void *ctx, const char *json, size_t len, const struct err *err);
 void core_query(struct core *c, const char *json, core_query_fn *fn, void *ctx);
 
@@ -73,16 +81,6 @@ size_t core_templates(struct core *c, void (*fn)(void *ctx, const struct templat
 bool core_has_template(struct core *c, const char *name);
 /* Are the ports of its sandboxes open to whoever knows their name, unless a request says? */
 bool core_template_public(struct core *c, const char *name);
-
-/* pool.c */
-struct pool_info {
-    const char *template_name;
-    unsigned idle, starting, min, max, target;
-    uint64_t hits, misses, expired, failures;
-};
-void core_pools(struct core *c, void (*fn)(void *ctx, const struct pool_info *p), void *ctx);
-int core_pool_resize(struct core *c, const char *template_name, unsigned min, unsigned max,
-                     struct err *err);
 
 /* metrics.c: Prometheus text, and the anomaly list as JSON. */
 void core_metrics(struct core *c, struct buf *out);

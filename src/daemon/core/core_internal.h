@@ -1,10 +1,13 @@
-/* The core from the inside: for the files that make it up. Everyone else sees core.h and box.h. */
+/* The core from the inside: for the files that make it up. Everyone else but daemon/box sees
+ * core.h. */
 #pragma once
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "daemon/base/account.h"
 #include "daemon/core/core.h"
 #include "daemon/core/peer.h"
+#include "daemon/core/states.h"
 #include "policy/commands/commands.h"
 
 #include <stddef.h>
@@ -33,9 +36,6 @@ struct demand {
     double rate; /* claims per second, weighted towards now */
     unsigned this_second;
 };
-/* pool_size.c, pure. */
-void demand_tick(struct demand *d);
-unsigned demand_target(const struct demand *d, unsigned min, unsigned max);
 
 struct pool {
     struct box *newest, *oldest; /* idle ones */
@@ -112,6 +112,24 @@ struct quota {
 
 #define CORE_PROJECTS_MAX 16
 
+/* What the core tells those who keep the sandboxes (box/boxes.c): they use the core, and it knows
+ * of them only this. */
+struct core_boxes {
+    void (*launched)(struct core *c, const char *id, int fd); /* takes fd; -1: none came */
+    void (*not_launched)(struct core *c, uint32_t request, const struct err *err);
+    void (*gone)(struct core *c, const char *id, int64_t wait_status);
+    void (*refuse)(struct core *c, const struct err *err); /* whoever waits for a sandbox */
+    void (*end_all)(struct core *c, const char *reason);
+    void (*forget_all)(struct core *c); /* the core is freed */
+
+    void (*ready)(struct core *c); /* templates and settings are there */
+    void (*template_changed)(struct tmpl *t, const struct json *pool);
+    void (*template_gone)(struct tmpl *t);
+    void (*template_poke)(struct tmpl *t); /* still there: more may be wanted */
+    void (*setting)(struct core *c, const char *key, const struct json *value);
+};
+
+struct box;
 struct create;
 struct setting;
 struct leftover;
@@ -210,10 +228,11 @@ void leftovers_free(struct core *c);
 int launcher_open(struct core *c, int fd, struct err *err);
 /* record.c */
 int recorder_open(struct core *c, int fd, struct err *err);
-void record_send(struct core *c, const char *boundary, const char *kind, const struct box *b,
+void record_send(struct core *c, const char *boundary, const char *kind, const char *box,
                  const struct key *key, const char *detail);
 /* The end of a sandbox, to be signed. */
-void receipt_send(struct core *c, const struct box *b, const struct json *receipt);
+void receipt_send(struct core *c, const char *box, const struct key *key,
+                  const struct json *receipt);
 /* unauthorized.c */
 void strangers_on_timer(struct loop_timer *t);
 void strangers_end(struct core *c); /* what was not yet written */
@@ -222,26 +241,16 @@ void core_check_drained(struct core *c);
 
 /* metrics.c, anomalies.c */
 void metrics_reason(struct core *c, const char *reason);
-void usual_see(struct core *c, struct tmpl *t, const struct box *b, enum usual_id id, double value);
-void usual_exit(struct core *c, struct tmpl *t, const struct box *b, bool failed);
+/* What a box of the template did; who: its id and its owner, for the record. */
+struct usual_of {
+    const char *box;
+    const struct key *owner;
+};
+void usual_see(struct tmpl *t, struct usual_of who, enum usual_id id, double value);
+void usual_exit(struct tmpl *t, struct usual_of who, bool failed);
 double root_of(double v);
 
 /* usage.c */
 void usage_watch(struct core *c);
 void usage_unwatch(struct core *c);
 void usage_metrics(struct core *c, struct buf *out);
-
-/* pool.c */
-void pool_setup(struct tmpl *t, const struct json *json);
-struct box *pool_take(struct tmpl *t); /* NULL: none is there; counts as demand in any case */
-void pool_undemand(struct tmpl *t);    /* it was refused: more waiting ones would not help */
-void pool_add(struct box *b);          /* it is ready */
-void pool_left(struct box *b); /* an idle or starting one is no longer: taken, ended or failed */
-void pool_failed(struct box *b);
-void pool_flush(struct tmpl *t);
-bool pool_evict(struct core *c); /* ends an idle one of any template */
-void pool_restore(struct core *c, const char *key, const struct json *value);
-void pool_apply_settings(struct tmpl *t);
-void pool_settings_free(struct core *c);
-void pool_poke(struct tmpl *t); /* look whether more are wanted */
-void pool_busy(struct core *c); /* somebody waits: making more of them must wait as well */

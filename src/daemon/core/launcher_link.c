@@ -2,8 +2,7 @@
 #include "base/cleanup.h"
 #include "base/container.h"
 #include "base/wall.h"
-#include "daemon/base/fault.h"
-#include "daemon/box/box_internal.h"
+#include "daemon/core/core_internal.h"
 
 #include <string.h>
 
@@ -95,30 +94,19 @@ static void on_hello(struct core *c, const struct json *tree, struct err *err)
 
 static void on_launched(struct core *c, const struct json *tree, struct wire_msg *m)
 {
-    struct box *b = box_lookup(c, json_text(tree, "id"));
-    int fd = wire_steal_fd(m, 0);
-    if (!b || fd < 0 || peer_is_open(&b->warden)) {
-        if (fd >= 0)
-            close(fd); /* its warden sees that and ends */
-        return;
-    }
-    fault_point(FAULT_LAUNCHED);
-    box_on_launched(b, fd);
+    c->config.boxes->launched(c, json_text(tree, "id"), wire_steal_fd(m, 0));
 }
 
 /* To a LAUNCH: no process was made. */
 static void on_fail(struct core *c, struct wire_msg *m)
 {
     struct err err = ERR_INIT;
-    struct box *b = c->first;
     if (wire_err_read(m->text, m->text_len, &err) < 0 || err.code == ERR_NONE)
         err_set(&err, ERR_PROTOCOL, "the launcher failed without saying why");
-    while (b && (m->request == 0 || b->launch_request != m->request))
-        b = b->next;
-    if (b)
-        box_on_launch_failed(b, &err);
-    else if (m->request == 0)
+    if (m->request == 0)
         core_lose(c, &err);
+    else
+        c->config.boxes->not_launched(c, m->request, &err);
 }
 
 static void on_message(struct peer *p, struct wire_msg *m)
@@ -145,11 +133,9 @@ static void on_message(struct peer *p, struct wire_msg *m)
     } else if (m->type == WIRE_LAUNCHED) {
         on_launched(c, tree, m);
     } else if (m->type == WIRE_GONE) {
-        struct box *b = box_lookup(c, json_text(tree, "id"));
         int64_t status = m->value;
         wire_close_fds(m); /* the room is used again for the warden's last words */
-        if (b)
-            box_on_gone(b, status);
+        c->config.boxes->gone(c, json_text(tree, "id"), status);
     }
     json_free(tree);
 }

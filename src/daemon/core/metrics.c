@@ -1,7 +1,7 @@
 /* Counts and latencies as Prometheus reads them. What can be named is bounded: templates by their
  * number, everything else by tables here. */
 #include "base/cleanup.h"
-#include "daemon/box/box_internal.h"
+#include "daemon/core/core_internal.h"
 
 #include <stdio.h>
 #include <string.h>

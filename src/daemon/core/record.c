@@ -3,7 +3,7 @@
  * (AU-3). */
 #include "base/cleanup.h"
 #include "base/container.h"
-#include "daemon/box/box_internal.h"
+#include "daemon/core/core_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void say_lost(struct core *c)
         c->records_lost = 0;
 }
 
-void record_send(struct core *c, const char *boundary, const char *kind, const struct box *b,
+void record_send(struct core *c, const char *boundary, const char *kind, const char *box,
                  const struct key *key, const char *detail)
 {
     if (c->drained)
@@ -38,8 +38,8 @@ void record_send(struct core *c, const char *boundary, const char *kind, const s
     jw_object_begin(&w);
     jw_kv_string(&w, "boundary", boundary);
     jw_kv_string(&w, "kind", kind);
-    if (b)
-        jw_kv_string(&w, "box", b->info.id);
+    if (box)
+        jw_kv_string(&w, "box", box);
     if (key)
         jw_kv_string(&w, "key", key->id);
     if (detail) {
@@ -53,14 +53,15 @@ void record_send(struct core *c, const char *boundary, const char *kind, const s
         c->records_lost++;
 }
 
-void receipt_send(struct core *c, const struct box *b, const struct json *receipt)
+void receipt_send(struct core *c, const char *box, const struct key *key,
+                  const struct json *receipt)
 {
     struct buf *out = core_scratch(c);
     struct json_writer w;
     jw_init(&w, out, false);
     jw_object_begin(&w);
-    jw_kv_string(&w, "box", b->info.id);
-    jw_kv_string(&w, "key", b->info.owner ? b->info.owner->id : NULL);
+    jw_kv_string(&w, "box", box);
+    jw_kv_string(&w, "key", key ? key->id : NULL);
     jw_kv_json(&w, "receipt", receipt);
     jw_object_end(&w);
     if (out->failed || peer_send(&c->recorder, WIRE_RECEIPT, 0, 0, out->data, out->len) < 0)
@@ -83,10 +84,10 @@ static const char *boundary_of(const char *kind)
     return "api";
 }
 
-void core_record(struct core *c, const char *kind, const struct box *b, const struct key *key,
+void core_record(struct core *c, const char *kind, const char *box, const struct key *key,
                  const char *detail_json)
 {
-    record_send(c, boundary_of(kind), kind, b, key, detail_json);
+    record_send(c, boundary_of(kind), kind, box, key, detail_json);
 }
 
 /* ---- state ---- */
@@ -131,7 +132,7 @@ static int restore(struct core *c, const struct json *row, struct err *err)
     if (strcmp(table, "boxes") == 0 && !c->restored)
         leftovers_add(c, key);
     if (strcmp(table, "settings") == 0 && !c->restored)
-        pool_restore(c, key, value);
+        c->config.boxes->setting(c, key, value);
     return strcmp(table, "keys") == 0 ? restore_key(c, key, value, err) : 0;
 }
 

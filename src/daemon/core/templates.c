@@ -1,7 +1,7 @@
 /* The templates, as the launcher names them. What it says is checked like any other message. */
 #include "base/cleanup.h"
 #include "base/wall.h"
-#include "daemon/box/box_internal.h"
+#include "daemon/core/core_internal.h"
 
 #include <string.h>
 
@@ -131,7 +131,7 @@ static int fill(struct tmpl *t, const struct json *json, char *text, struct err 
     t->root = json_flag(json, "root");
     t->root_beside = json_flag(json, "root_beside");
     t->pool.version++;
-    pool_setup(t, json_get(json, "pool"));
+    t->core->config.boxes->template_changed(t, json_get(json, "pool"));
     /* Rules that cannot be read are no reason to have none. */
     return command_rules_read(&t->rules, json, err);
 }
@@ -185,9 +185,9 @@ int templates_read(struct core *c, const struct json *list, struct err *err)
         r = read_one(c, json_at(list, i), err);
     for (struct tmpl *t = c->templates; t; t = t->next) {
         if (!t->listed)
-            pool_flush(t);
+            c->config.boxes->template_gone(t);
         else if (c->ready)
-            pool_poke(t);
+            c->config.boxes->template_poke(t);
     }
     return r;
 }

@@ -1,5 +1,5 @@
 /* What each key makes the daemon hold (account.h): records of what was refused, and metrics. */
-#include "daemon/box/box_internal.h"
+#include "daemon/core/core_internal.h"
 
 #include <string.h>
 

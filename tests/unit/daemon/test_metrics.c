@@ -159,15 +159,15 @@ static unsigned anomalies(void)
 Test(anomalies, what_is_far_from_the_mean_is_seen, .init = world_begin, .fini = world_end)
 {
     struct tmpl *t = core_template(w.core, "base");
-    usual_see(w.core, t, NULL, USUAL_MEMORY, 1e9);
-    usual_see(w.core, t, NULL, USUAL_MEMORY, 1);
+    usual_see(t, (struct usual_of){0}, USUAL_MEMORY, 1e9);
+    usual_see(t, (struct usual_of){0}, USUAL_MEMORY, 1);
     cr_assert_eq(anomalies(), 0, "two are no rule");
     for (int i = 0; i < 100; i++)
-        usual_see(w.core, t, NULL, USUAL_CPU, 1000 + (i % 10) * 20);
+        usual_see(t, (struct usual_of){0}, USUAL_CPU, 1000 + (i % 10) * 20);
     cr_assert_eq(anomalies(), 0);
-    usual_see(w.core, t, NULL, USUAL_CPU, 1300);
+    usual_see(t, (struct usual_of){0}, USUAL_CPU, 1300);
     cr_assert_eq(anomalies(), 0);
-    usual_see(w.core, t, NULL, USUAL_CPU, 9000);
+    usual_see(t, (struct usual_of){0}, USUAL_CPU, 9000);
     cr_assert_eq(anomalies(), 1);
     cr_assert_eq(recorded("anomaly.seen"), 0);
     settle();
@@ -178,10 +178,10 @@ Test(anomalies, a_run_of_failures_is_seen, .init = world_begin, .fini = world_en
 {
     struct tmpl *t = core_template(w.core, "base");
     for (int i = 0; i < 200; i++)
-        usual_exit(w.core, t, NULL, i % 10 == 0);
+        usual_exit(t, (struct usual_of){0}, i % 10 == 0);
     cr_assert_eq(anomalies(), 0, "that is how it usually is");
     for (int i = 0; i < 20; i++)
-        usual_exit(w.core, t, NULL, true);
+        usual_exit(t, (struct usual_of){0}, true);
     cr_assert_eq(anomalies(), 1, "once, not for each of them");
 }
 
@@ -189,10 +189,10 @@ Test(anomalies, the_list_is_bounded, .init = world_begin, .fini = world_end)
 {
     struct tmpl *t = core_template(w.core, "base");
     for (int i = 0; i < 30; i++)
-        usual_see(w.core, t, NULL, USUAL_DENIALS, 0);
+        usual_see(t, (struct usual_of){0}, USUAL_DENIALS, 0);
     double v = 10;
     for (int i = 0; i < 300; i++, v *= 2)
-        usual_see(w.core, t, NULL, USUAL_DENIALS, v);
+        usual_see(t, (struct usual_of){0}, USUAL_DENIALS, v);
     cr_assert_eq(anomalies(), ANOMALIES_MAX);
 }
 

@@ -19,7 +19,7 @@ static void on_pool(void *ctx, const struct pool_info *p)
 
 static const struct pool_info *look(void)
 {
-    core_pools(w.core, on_pool, "python");
+    pools_each(w.core, on_pool, "python");
     return &info;
 }
 
@@ -99,7 +99,7 @@ Test(pool, grows_with_demand_and_shrinks_without, .init = begin, .fini = world_e
 Test(pool, starts_few_at_a_time, .init = begin, .fini = world_end)
 {
     w.no_ready = true;
-    cr_assert_eq(core_pool_resize(w.core, "python", 6, 6, NULL), 0);
+    cr_assert_eq(pool_resize(w.core, "python", 6, 6, NULL), 0);
     pass(1000);
     cr_assert_eq(look()->starting, 2);
     cr_assert_eq(w.launches, 4);
@@ -110,7 +110,7 @@ Test(pool, failures_wait_longer_and_longer, .init = begin, .fini = world_end)
     w.launch_fails = 1000000;
     w.launch_errno = EAGAIN;
     unsigned before = w.launches;
-    cr_assert_eq(core_pool_resize(w.core, "python", 6, 6, NULL), 0);
+    cr_assert_eq(pool_resize(w.core, "python", 6, 6, NULL), 0);
     pass(60000);
     unsigned tried = w.launches - before;
     cr_assert(tried >= 5 && tried <= 16, "%u", tried);
@@ -133,10 +133,10 @@ Test(pool, one_that_fails_its_claim_is_ended_and_the_next_is_tried, .init = begi
     cr_assert(box_info(g.box)->from_pool);
     cr_assert_eq(recorded("box.error"), 1);
     /* And when all fail, one is launched. */
-    cr_assert_eq(core_pool_resize(w.core, "python", 0, 0, NULL), 0);
+    cr_assert_eq(pool_resize(w.core, "python", 0, 0, NULL), 0);
     settle();
     cr_assert_eq(look()->idle, 0);
-    cr_assert_eq(core_pool_resize(w.core, "python", 2, 2, NULL), 0);
+    cr_assert_eq(pool_resize(w.core, "python", 2, 2, NULL), 0);
     pass(2000);
     cr_assert_eq(look()->idle, 2);
     w.claim_fails = 2;
@@ -217,7 +217,7 @@ Test(pool, what_is_not_ready_yet_makes_room_too)
     world_begin_with(&config, "[" BASE "," PYTHON "]");
     pass(1000);
     w.no_ready = true;
-    cr_assert_eq(core_pool_resize(w.core, "python", 3, 3, NULL), 0);
+    cr_assert_eq(pool_resize(w.core, "python", 3, 3, NULL), 0);
     pass(100);
     cr_assert_eq(look()->starting, 1);
     make_box_of("python");
@@ -238,7 +238,7 @@ Test(pool, what_is_not_ready_yet_makes_room_too)
 
 Test(pool, refilling_waits_while_somebody_waits, .init = begin, .fini = world_end)
 {
-    cr_assert_eq(core_pool_resize(w.core, "python", 6, 6, NULL), 0);
+    cr_assert_eq(pool_resize(w.core, "python", 6, 6, NULL), 0);
     pass(2000);
     cr_assert_eq(look()->idle, 6);
     unsigned before = w.launches;
@@ -280,13 +280,13 @@ Test(pool, its_size_is_kept, .init = begin, .fini = world_end)
 {
     struct err err = ERR_INIT;
     unsigned puts = w.puts;
-    cr_assert_eq(core_pool_resize(w.core, "python", 3, 4, &err), 0);
+    cr_assert_eq(pool_resize(w.core, "python", 3, 4, &err), 0);
     pass(500);
     cr_assert_gt(w.puts, puts);
     cr_assert_eq(look()->idle, 3);
-    cr_assert_lt(core_pool_resize(w.core, "python", 5, 4, &err), 0);
-    cr_assert_lt(core_pool_resize(w.core, "nothing", 1, 1, &err), 0);
-    cr_assert_lt(core_pool_resize(w.core, "python", 1, 1000000, &err), 0);
+    cr_assert_lt(pool_resize(w.core, "python", 5, 4, &err), 0);
+    cr_assert_lt(pool_resize(w.core, "nothing", 1, 1, &err), 0);
+    cr_assert_lt(pool_resize(w.core, "python", 1, 1000000, &err), 0);
     cr_assert_eq(recorded("pool.resized"), 1);
 }
 

@@ -479,7 +479,9 @@ static void world_begin_with(const struct core_config *config, const char *templ
     loop_set_clock(w.loop, world_clock);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, a), 0);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, b), 0);
-    cr_assert_eq(core_new(&w.core, w.loop, config, a[0], b[0], &err), 0, "%s", err.message);
+    struct core_config with = *config;
+    with.boxes = &core_boxes;
+    cr_assert_eq(core_new(&w.core, w.loop, &with, a[0], b[0], &err), 0, "%s", err.message);
     w.launcher = (struct loop_io){.fd = a[1], .fn = on_double_launcher};
     w.recorder = (struct loop_io){.fd = b[1], .fn = on_double_recorder};
     loop_watch(w.loop, &w.launcher, EPOLLIN);

@@ -3,7 +3,7 @@
  * The rate of claims is weighted towards now: what happened ten seconds ago counts a thirtieth. As
  * many wait as were claimed in half a second at that rate, and one more once there is any demand; a
  * burst within this second counts at once. */
-#include "daemon/core/core_internal.h"
+#include "daemon/box/box_internal.h"
 
 #define WEIGHT 0.3
 

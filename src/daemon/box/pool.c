@@ -317,8 +317,8 @@ void pool_setup(struct tmpl *t, const struct json *json)
     pool_flush(t); /* what there is, is of the old version */
 }
 
-int core_pool_resize(struct core *c, const char *template_name, unsigned min, unsigned max,
-                     struct err *err)
+int pool_resize(struct core *c, const char *template_name, unsigned min, unsigned max,
+                struct err *err)
 {
     struct tmpl *t = core_template(c, template_name);
     if (!t)
@@ -372,7 +372,7 @@ void pool_settings_free(struct core *c)
     }
 }
 
-void pool_apply_settings(struct tmpl *t)
+static void apply_settings(struct tmpl *t)
 {
     for (const struct setting *s = t->core->settings; s; s = s->next) {
         if (strcmp(s->name, t->name) != 0 || s->min > s->max)
@@ -384,7 +384,14 @@ void pool_apply_settings(struct tmpl *t)
     pool_poke(t);
 }
 
-void core_pools(struct core *c, void (*fn)(void *ctx, const struct pool_info *p), void *ctx)
+void pool_ready(struct core *c)
+{
+    for (struct tmpl *t = c->templates; t; t = t->next)
+        apply_settings(t);
+    pool_settings_free(c);
+}
+
+void pools_each(struct core *c, void (*fn)(void *ctx, const struct pool_info *p), void *ctx)
 {
     for (struct tmpl *t = c->templates; t; t = t->next) {
         const struct pool *p = &t->pool;
