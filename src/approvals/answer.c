@@ -2,6 +2,7 @@
 #include "approvals/internal.h"
 #include "base/cleanup.h"
 #include "base/hex.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/runstate.h"
 
@@ -18,7 +19,7 @@
 
 bool approval_is_id(const char *text)
 {
-    return strncmp(text, "ask-", 4) == 0 && strlen(text) == 12 && strspn(text + 4, HEX_DIGITS) == 8;
+    return text_begins(text, "ask-") && strlen(text) == 12 && strspn(text + 4, HEX_DIGITS) == 8;
 }
 
 /* A name without a file: it is gone when the asker is, however that ended. A sandbox cannot name

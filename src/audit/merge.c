@@ -3,6 +3,7 @@
 #include "audit/merge.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +77,7 @@ static bool ends_with(const char *text, const char *end)
 
 bool merge_wants(const char *kind)
 {
-    return strncmp(kind, "denial", 6) == 0 || ends_with(kind, ".refused") ||
-           ends_with(kind, ".denied");
+    return text_begins(kind, "denial") || ends_with(kind, ".refused") || ends_with(kind, ".denied");
 }
 
 /* ---- identity ---- */

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/wall.h"
 #include "os/seal.h"
 #include "os/sys.h"
@@ -100,7 +101,7 @@ static void take_record(struct recorder *r, const struct json *j)
         return;
     /* Records about keys are written by the recorder itself when a row changes, because
      * verification relies on them (AU-4). */
-    if (strncmp(record.kind, "key.", 4) == 0) {
+    if (text_begins(record.kind, "key.")) {
         err_set(&err, ERR_PROTOCOL, "records of keys are the recorder's own");
         refuse(r, &err);
         return;

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/hex.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,7 +75,7 @@ static void check_schema(struct verify_run *v)
         const char *found = sql ? strstr(store_schema, sql) : NULL;
         if (!found && sql && version > 1)
             found = strstr(store_schema_2, sql);
-        if (!found || strncmp(found + strlen(sql), ";\n", 2) != 0) {
+        if (!found || !text_begins(found + strlen(sql), ";\n")) {
             chain_check_bad(v->chain, 0, "the tables of the database were changed");
             return;
         }

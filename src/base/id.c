@@ -3,6 +3,8 @@
  */
 #include "base/id.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -15,7 +17,7 @@ bool box_id_valid(const char *id)
 
 bool run_id_valid(const char *id)
 {
-    if (!id || strncmp(id, PREFIX, sizeof PREFIX - 1) != 0)
+    if (!id || !text_begins(id, PREFIX))
         return false;
     const char *rest = id + sizeof PREFIX - 1;
     size_t len = strspn(rest, LETTERS);

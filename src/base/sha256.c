@@ -1,6 +1,7 @@
 /* SHA-256: the padding, the blocks, and the blocks by arithmetic alone. */
 #include "base/sha256.h"
 
+#include "base/be32.h"
 #include "base/hex.h"
 #include "base/sha256_machine.h"
 
@@ -20,19 +21,6 @@ const uint32_t sha256_constants[64] = {
 static uint32_t rotate(uint32_t x, unsigned n)
 {
     return x >> n | x << (32 - n);
-}
-
-static uint32_t load_be32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static void store_be32(uint8_t *p, uint32_t x)
-{
-    p[0] = (uint8_t)(x >> 24);
-    p[1] = (uint8_t)(x >> 16);
-    p[2] = (uint8_t)(x >> 8);
-    p[3] = (uint8_t)x;
 }
 
 /* One round. Instead of moving the eight working variables a to h of the standard each time, the

@@ -2,6 +2,7 @@
 #include "cli/backend.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/state.h"
 #include "cli/verb.h"
 #include "os/beside.h"
@@ -110,9 +111,9 @@ static int take_error(const char *line, size_t len, struct err *err)
 static int take_line(struct lines *l, const char *line, size_t len, struct err *err)
 {
     struct backend_reader *r = l->reader;
-    if (strncmp(line, "{\"error\":", 9) == 0)
+    if (text_begins(line, "{\"error\":"))
         return take_error(line, len, err);
-    if (strncmp(line, "{\"end\":", 7) == 0) {
+    if (text_begins(line, "{\"end\":")) {
         buf_reset(&r->end);
         buf_add(&r->end, line, len);
         return 0;

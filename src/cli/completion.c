@@ -1,6 +1,7 @@
 /* brig completion: completion scripts for shells, from the tables that the parser reads. */
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/term.h"
 #include "cli/verb.h"
 
@@ -98,7 +99,7 @@ static void running_words(struct buf *out)
 
 static bool takes_folder(const struct opt *o)
 {
-    return o->value && strncmp(o->value, "DIR", 3) == 0;
+    return o->value && text_begins(o->value, "DIR");
 }
 
 static bool takes_file(const struct opt *o)

@@ -2,6 +2,7 @@
  * mistyped one. */
 #include "cli/options.h"
 
+#include "base/text.h"
 #include "cli/foreign.h"
 #include "cli/suggest.h"
 
@@ -133,7 +134,7 @@ static int deliver(struct parse *p, const struct opt *o, size_t index, const cha
  * often a forgotten value than a value; the few others are written --name=--value. */
 static const char *next_value(struct parse *p, const struct opt *o)
 {
-    if (p->at < p->argc && strncmp(p->argv[p->at], "--", 2) != 0)
+    if (p->at < p->argc && !text_begins(p->argv[p->at], "--"))
         return p->argv[p->at++];
     err_set(p->err, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->value);
     if (p->at < p->argc)

@@ -3,6 +3,7 @@
 #include "cli/policy_options.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/path.h"
 #include "cli/term.h"
 #include "cli/verb.h"
@@ -393,12 +394,6 @@ int policy_options_build(const struct policy_options *o, struct policy *ret, str
     return policy_validate(ret, err);
 }
 
-static bool lies_in(const char *path, const char *folder)
-{
-    size_t len = strlen(folder);
-    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
-
 /* If the code can write the policy's folder, it can change what the next run is allowed to do. */
 static void note_policy_place(const struct policy *p, const char *file, const char *project)
 {
@@ -410,11 +405,11 @@ static void note_policy_place(const struct policy *p, const char *file, const ch
     if (path_resolve(file, &path, &ignored) < 0)
         return;
     for (size_t i = 0; !place && i < p->grant_count; i++)
-        if (p->grants[i].writable && lies_in(buf_text(&path), p->grants[i].source))
+        if (p->grants[i].writable && path_within(buf_text(&path), p->grants[i].source))
             place = p->grants[i].source;
     bool granted = p->project && (!project || *project);
     if (!place && granted && path_resolve(project ? project : ".", &folder, &ignored) >= 0 &&
-        lies_in(buf_text(&path), buf_text(&folder)))
+        path_within(buf_text(&path), buf_text(&folder)))
         place = buf_text(&folder);
     if (place)
         term_say("the program can write %s, in which the policy lies: the next run would obey what "

@@ -3,6 +3,7 @@
 #include "cli/receipt_file.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/path.h"
 #include "cli/term.h"
 
@@ -20,8 +21,8 @@
 static bool is_device(const char *path)
 {
     struct stat st;
-    return strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0 &&
-           stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    return text_begins(path, "/dev/") && !text_begins(path, "/dev/shm/") && stat(path, &st) == 0 &&
+           !S_ISREG(st.st_mode);
 }
 
 /* FS-7: elsewhere the folder may be one that a sandbox writes to. A pipe there is opened as the

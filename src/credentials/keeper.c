@@ -2,6 +2,7 @@
 #include "credentials/keeper.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "credentials/keeper_message.h"
 #include "os/environ.h"
 
@@ -128,7 +129,7 @@ static const struct {
 static bool any_source(const struct egress *e, const char *prefix)
 {
     for (size_t i = 0; i < e->secret_count; i++)
-        if (strncmp(e->secrets[i].source, prefix, strlen(prefix)) == 0)
+        if (text_begins(e->secrets[i].source, prefix))
             return true;
     return false;
 }
@@ -137,7 +138,7 @@ static void each_variable(const struct egress *e, bool credentials_only,
                           void (*fn)(void *ctx, const char *name), void *ctx)
 {
     for (size_t i = 0; i < e->secret_count; i++)
-        if (strncmp(e->secrets[i].source, "env:", 4) == 0)
+        if (text_begins(e->secrets[i].source, "env:"))
             fn(ctx, e->secrets[i].source + 4);
     for (size_t i = 0; any_source(e, "vault:") && i < ARRAY_LEN(vault_variables); i++)
         if (vault_variables[i].credential || !credentials_only)

@@ -15,6 +15,7 @@
 #include "audit/notary.h"
 #include "audit/recorder.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "daemon/api/route.h"
 #include "daemon/base/account.h"
 #include "daemon/base/fault.h"
@@ -264,9 +265,9 @@ static int allow_domain(const char *domain, struct err *err)
 
 static int take_argument(const char *text, struct err *err)
 {
-    if (!strncmp(text, DOMAIN_ARGUMENT, strlen(DOMAIN_ARGUMENT)))
+    if (text_begins(text, DOMAIN_ARGUMENT))
         return allow_domain(text + strlen(DOMAIN_ARGUMENT), err);
-    if (!strncmp(text, "--host=", 7))
+    if (text_begins(text, "--host="))
         return server_allow_host(front.server, text + 7, err);
     static const char *const names[] = {
         [KIND_UNIX] = "unix", [KIND_TCP] = "tcp", [KIND_TLS] = "tls"};
@@ -322,7 +323,7 @@ static int prepare(int argc, char **argv, struct err *err)
     keep_little();
     for (int i = 1; i < argc; i++) {
         front.listeners += argv[i][0] != '-';
-        if (!strncmp(argv[i], DOMAIN_ARGUMENT, strlen(DOMAIN_ARGUMENT)))
+        if (text_begins(argv[i], DOMAIN_ARGUMENT))
             config.domain = argv[i] + strlen(DOMAIN_ARGUMENT);
     }
     if (front.listeners > LISTENERS_MAX)

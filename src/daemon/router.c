@@ -9,6 +9,7 @@
  *   nothing               the ports of a sandbox whose owner asked for that (allowPublicTraffic)
  * A sandbox that is not there is 502 on envd, interpreter and port paths, whoever asks: clients
  * take that for "gone", and an id has 100 random bits. */
+#include "base/text.h"
 #include "daemon/api/call.h"
 #include "daemon/api/sign.h"
 #include "daemon/e2b/frames.h"
@@ -53,10 +54,9 @@ static bool path_is(const struct http_request *r, const char *path)
     return len == strlen(path) && !memcmp(r->target, path, len);
 }
 
-static bool path_below(const struct http_request *r, const char *path)
+static bool path_begins(const struct http_request *r, const char *path)
 {
-    size_t len = strlen(path);
-    return !strncmp(r->target, path, len) && strchr("/?", r->target[len]);
+    return text_begins(r->target, path) && strchr("/?", r->target[strlen(path)]);
 }
 
 struct signed_query {
@@ -136,7 +136,7 @@ static bool token_shown(const struct http_request *r, const struct api_target *t
     if (target->face == FACE_PORT && info->public_ports)
         return true;
     if (target->face == FACE_PORT ||
-        (target->face == FACE_INTERPRETER && path_below(r, "/contexts"))) {
+        (target->face == FACE_INTERPRETER && path_begins(r, "/contexts"))) {
         traffic_token(info->token, traffic);
         if (header_is_token(r, "E2B-Traffic-Access-Token", traffic))
             return true;

@@ -1,4 +1,5 @@
 /* The worker's answer: frames, gathered in one buffer. */
+#include "base/text.h"
 #include "files/worker_child.h"
 
 #include <errno.h>
@@ -135,8 +136,7 @@ static size_t attributes_of(int dir, const char *name, char *ret, size_t room)
         return 0;
     list[n] = '\0';
     for (const char *at = list; at < list + n; at += strlen(at) + 1)
-        if (strncmp(at, FILES_META_PREFIX, sizeof FILES_META_PREFIX - 1) == 0 &&
-            count++ < FILES_METADATA_MAX)
+        if (text_begins(at, FILES_META_PREFIX) && count++ < FILES_METADATA_MAX)
             used += add_attribute(name, at, ret + used, room - used);
     return used;
 }

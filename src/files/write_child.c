@@ -8,6 +8,7 @@
  * inotify tells of that only that a name appeared. Programs that watch a folder, inside and
  * outside, wait for a file to be written; so the complete file is touched once more under its name.
  */
+#include "base/text.h"
 #include "files/worker_child.h"
 
 #include <errno.h>
@@ -227,10 +228,10 @@ static int copy_metadata(int from, int to)
     for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1) {
         const char *name = names + at;
         ssize_t size = fgetxattr(from, name, value, sizeof value);
-        if (size < 0 || strncmp(name, "user.", 5) != 0 ||
+        if (size < 0 || !text_begins(name, "user.") ||
             fsetxattr(to, name, value, (size_t)size, 0) == 0)
             continue;
-        if (strncmp(name, FILES_META_PREFIX, sizeof FILES_META_PREFIX - 1) == 0)
+        if (text_begins(name, FILES_META_PREFIX))
             return -errno;
     }
     return 0;

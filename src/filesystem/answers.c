@@ -11,6 +11,7 @@
  * Not looked into: what a file system lies on. One on a device that is itself a file elsewhere, or
  * the network, and an overlay of such folders, count as what they are. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "filesystem/filesystem.h"
 #include "os/procfs.h"
 #include "os/sys.h"
@@ -77,25 +78,19 @@ static void note_folders(struct search *s)
         note_mount(s, AT_FDCWD, "/tmp");
 }
 
-static bool lies_in(const char *place, const char *folder)
-{
-    size_t len = strlen(folder);
-    return strncmp(place, folder, len) == 0 && place[len] == '/';
-}
-
 /* Does a mount at this place come along with a folder above it? Those below the host's own folders
  * do, those below others only where the policy says so (FS-8). */
 static bool comes_along(const struct filesystem *fs, const char *place)
 {
     for (unsigned i = 0; fs->root_fd < 0 && i < fs->host.view_count; i++)
-        if (lies_in(place, fs->host.view[i].path))
+        if (path_below(place, fs->host.view[i].path))
             return true;
     if (!fs->policy->submounts)
         return false;
     for (unsigned i = 0; i < fs->grant_count; i++)
-        if (lies_in(place, fs->grants[i].source))
+        if (path_below(place, fs->grants[i].source))
             return true;
-    return fs->root_fd >= 0 && lies_in(place, fs->root_path);
+    return fs->root_fd >= 0 && path_below(place, fs->root_path);
 }
 
 static int look_at_mount(void *ctx, const struct mount_place *m, struct err *err)

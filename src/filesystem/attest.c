@@ -1,4 +1,5 @@
 /* The attest verb: what is mounted, seen from outside, against what was planned. */
+#include "base/text.h"
 #include "filesystem/filesystem.h"
 #include "filesystem/proc_view.h"
 #include "os/weaken.h"
@@ -16,8 +17,7 @@ static struct expected_mount *covering(struct filesystem *fs, const char *dest, 
     for (unsigned i = 0; i < fs->mount_count; i++) {
         struct expected_mount *m = &fs->mounts[i];
         size_t len = strlen(m->dest);
-        bool below = strncmp(dest, m->dest, len) == 0 && (dest[len] == '/' || dest[len] == '\0');
-        if (len > 1 && below && len > best_len) {
+        if (len > 1 && path_within(dest, m->dest) && len > best_len) {
             best = m;
             best_len = len;
         } else if (strcmp(dest, "/") == 0 && len == 1) {
@@ -90,8 +90,7 @@ static int check_mount(void *context, const struct proc_mount *m, struct err *er
 static bool is_own(const struct filesystem *fs, const char *name)
 {
     for (unsigned i = 0; i < fs->mount_count; i++)
-        if (strncmp(fs->mounts[i].dest, "/proc/", 6) == 0 &&
-            strcmp(fs->mounts[i].dest + 6, name) == 0)
+        if (text_begins(fs->mounts[i].dest, "/proc/") && strcmp(fs->mounts[i].dest + 6, name) == 0)
             return true;
     return false;
 }

@@ -2,6 +2,7 @@
 #include "filesystem/filesystem.h"
 
 #include "base/quote.h"
+#include "base/text.h"
 #include "os/weaken.h"
 
 #include <limits.h>
@@ -175,12 +176,9 @@ static void synthesised_etc(struct filesystem *fs, struct plan *plan)
 /* Does a grant stand there, or below it? Nothing can be mounted on or behind a link. */
 static bool granted_at(const struct filesystem *fs, const char *place)
 {
-    size_t len = strlen(place);
-    for (unsigned i = 0; i < fs->grant_count; i++) {
-        const char *dest = fs->grants[i].dest;
-        if (strncmp(dest, place, len) == 0 && (dest[len] == '/' || dest[len] == '\0'))
+    for (unsigned i = 0; i < fs->grant_count; i++)
+        if (path_within(fs->grants[i].dest, place))
             return true;
-    }
     return false;
 }
 
@@ -314,12 +312,9 @@ static void writable(struct filesystem *fs, struct plan *plan)
  * brig would make to mount on would stay when the sandbox is gone. */
 static bool lies_in_a_grant(const struct filesystem *fs, const struct pinned_grant *g)
 {
-    for (unsigned i = 0; i < fs->grant_count; i++) {
-        const char *outer = fs->grants[i].dest;
-        size_t len = strlen(outer);
-        if (strncmp(g->dest, outer, len) == 0 && g->dest[len] == '/')
+    for (unsigned i = 0; i < fs->grant_count; i++)
+        if (path_below(g->dest, fs->grants[i].dest))
             return true;
-    }
     return false;
 }
 

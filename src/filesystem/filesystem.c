@@ -2,6 +2,7 @@
 #include "filesystem/filesystem.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <linux/magic.h>
@@ -82,8 +83,7 @@ static int pin_review(struct filesystem *fs, const struct filesystem_request *r,
         return err_wrap(err, "--review");
     struct pinned_grant *g = &fs->grants[fs->grant_count - 1];
     g->review = true;
-    size_t len = strlen(g->source);
-    if (strncmp(fs->review_path, g->source, len) == 0 && fs->review_path[len] == '/') {
+    if (path_below(fs->review_path, g->source)) {
         err_set(err, ERR_REFUSED, "the state folder %s lies in the project itself", folder);
         err_at(err, BOUNDARY_FILESYSTEM);
         return err_hint(err, "set XDG_STATE_HOME to a folder outside of it");
@@ -274,11 +274,9 @@ int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, ui
 
 static bool in_view(const struct filesystem *fs, const char *path)
 {
-    for (unsigned i = 0; i < fs->host.view_count; i++) {
-        size_t len = strlen(fs->host.view[i].path);
-        if (strncmp(path, fs->host.view[i].path, len) == 0 && path[len] == '/')
+    for (unsigned i = 0; i < fs->host.view_count; i++)
+        if (path_below(path, fs->host.view[i].path))
             return true;
-    }
     return false;
 }
 

@@ -5,6 +5,7 @@
  * (os/reach.h). FS-8  What is mounted below it is looked for, and refused where the policy does not
  * name it. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "filesystem/filesystem.h"
 #include "os/procfs.h"
 #include "os/reach.h"
@@ -87,12 +88,6 @@ void grant_unpin(struct pinned_grant *g)
 
 /* ---- FS-8 ---- */
 
-static bool is_below(const char *path, const char *folder)
-{
-    size_t len = strlen(folder);
-    return strncmp(path, folder, len) == 0 && path[len] == '/';
-}
-
 static int refuse_mount(const char *folder, const char *place, struct err *err)
 {
     err_set(err, ERR_REFUSED, "cannot grant %.180s: something else is mounted below it, on %.180s",
@@ -106,7 +101,7 @@ static int refuse_mount(const char *folder, const char *place, struct err *err)
  * such a name may be hidden. */
 static bool hangs_in(const struct mount_place *m, int folder, const char *path)
 {
-    if (!is_below(m->place, path))
+    if (!path_below(m->place, path))
         return false;
     uint64_t own = procfs_mount_of(folder);
     return own == 0 || own == m->parent;
@@ -120,7 +115,7 @@ static int look_at_root(const struct filesystem *fs, const struct mount_place *m
         char path[PATH_MAX];
         snprintf(path, sizeof path, "%s%s", fs->root_path ? fs->root_path : "",
                  fs->host.view[i].path);
-        if (fs->host.view[i].target[0] || !is_below(m->place, path))
+        if (fs->host.view[i].target[0] || !path_below(m->place, path))
             continue;
         err_set(err, ERR_UNSUPPORTED,
                 "the root cannot be writable: something else is mounted below %.180s, on %.180s",

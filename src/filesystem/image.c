@@ -1,5 +1,6 @@
 /* A folder as root. Its top-level entries are looked at one by one, never through a link. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "filesystem/filesystem.h"
 #include "os/fd.h"
 #include "os/reach.h"
@@ -22,7 +23,7 @@ static bool replaced(const struct filesystem *fs, const char *name)
             return true;
     if (fs->root_beside && strcmp(name, "root") == 0)
         return true;
-    return strncmp(name, ".brig", 5) == 0;
+    return text_begins(name, ".brig");
 }
 
 static int add_entry(struct filesystem *fs, int dir, const char *name, struct err *err)

@@ -1,6 +1,7 @@
 /* The plan of the Landlock layer: the same choice of places as the view, said a second time in
  * another mechanism. */
 #include "os/landlock.h"
+#include "base/text.h"
 #include "filesystem/filesystem.h"
 #include "os/weaken.h"
 
@@ -51,7 +52,7 @@ static void allow_view(struct filesystem *fs, struct plan *plan)
         allow(fs, plan, fs->shown[i].path, LL_READ_FILE, false);
     for (unsigned i = 0; i < fs->host.view_count; i++) {
         const struct view_entry *e = &fs->host.view[i];
-        if (fs->namespaced && strncmp(e->path, "/etc/", 5) == 0)
+        if (fs->namespaced && text_begins(e->path, "/etc/"))
             continue;
         /* A link's target is covered by the rule for where it leads. */
         if (!e->target[0])

@@ -4,6 +4,7 @@
  * this one stops a program from writing its own permission. Names decide, since the contents are
  * not looked at. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "filesystem/filesystem.h"
 #include "filesystem/look.h"
 
@@ -141,12 +142,6 @@ static const char *const optional[] = {
     "/etc/apt*",
 };
 
-static bool within(const char *path, const char *place)
-{
-    size_t len = strlen(place);
-    return strncmp(path, place, len) == 0 && (path[len] == '\0' || path[len] == '/');
-}
-
 static bool say(char why[static LOOK_WHY_MAX], const char *text)
 {
     snprintf(why, LOOK_WHY_MAX, "%s", text);
@@ -189,9 +184,9 @@ static bool has_secret_part(const char *path)
 /* "/home/x/.cache": what programs keep for themselves in a home, tokens among it. */
 static bool is_hidden_in_home(const char *path)
 {
-    const char *rest = strncmp(path, "/home/", 6) == 0 ? strchr(path + 6, '/') : NULL;
+    const char *rest = text_begins(path, "/home/") ? strchr(path + 6, '/') : NULL;
     const char *home = getenv("HOME");
-    if (!rest && home && home[0] == '/' && home[1] && within(path, home))
+    if (!rest && home && home[0] == '/' && home[1] && path_within(path, home))
         rest = path + strlen(home);
     return rest && rest[0] == '/' && rest[1] == '.';
 }
@@ -200,7 +195,7 @@ static bool is_hidden_in_home(const char *path)
 static bool is_foreign_home(const char *path)
 {
     const char *home = getenv("HOME");
-    if (strncmp(path, "/home/", 6) != 0)
+    if (!text_begins(path, "/home/"))
         return false;
     size_t len = 6 + strcspn(path + 6, "/");
     return !home || strlen(home) != len || strncmp(path, home, len) != 0;
@@ -228,7 +223,7 @@ bool look_may_propose(const char *path, bool is_dir, char why[static LOOK_WHY_MA
 {
     struct err err = ERR_INIT;
     for (size_t i = 0; i < ARRAY_LEN(closed); i++)
-        if (within(path, closed[i]))
+        if (path_within(path, closed[i]))
             return say(why, "holds what belongs to the machine or to its administrator");
     if (is_foreign_home(path))
         return say(why, "is in the home of another user");
@@ -248,11 +243,11 @@ bool look_may_propose(const char *path, bool is_dir, char why[static LOOK_WHY_MA
 const char *look_risk(const char *path, bool is_dir, bool writable)
 {
     const char *home = getenv("HOME");
-    bool at_home = strncmp(path, "/home/", 6) == 0 || (home && home[1] && within(path, home));
+    bool at_home = text_begins(path, "/home/") || (home && home[1] && path_within(path, home));
     if (writable)
         return is_dir ? "high: the program may change or remove everything in this folder"
                       : "high: the program may change this file";
-    if (within(path, "/etc"))
+    if (path_within(path, "/etc"))
         return "medium: settings of this machine";
     if (is_dir && at_home)
         return "medium: a folder of yours, with everything in it";

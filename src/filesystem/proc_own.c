@@ -1,6 +1,8 @@
 /* The texts of the view `own` of /proc (proc_own.h). Pure. */
 #include "filesystem/proc_own.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,7 +120,7 @@ bool proc_own_cpuinfo(const char *host, unsigned cpus, struct buf *out)
     for (const char *line = host, *end; *line; line = end + 1) {
         if (!(end = strchr(line, '\n')))
             return false;
-        if (strncmp(line, key, sizeof key - 1) == 0 && strchr(" \t:", line[sizeof key - 1])) {
+        if (text_begins(line, key) && strchr(" \t:", line[sizeof key - 1])) {
             if (seen == cpus)
                 return true;
             buf_fmt(out, "processor\t: %u\n", seen++);

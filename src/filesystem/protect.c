@@ -2,6 +2,7 @@
  * sockets, kernel files, what is brig's own. A grant that is one of them, lies in one, or contains
  * one is refused; the message names which. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "filesystem/filesystem.h"
 #include "os/fd.h"
 #include "os/keep.h"
@@ -75,14 +76,6 @@ static const char *const in_home[] = {
     ".gradle/gradle.properties",
 };
 
-static bool is_or_below(const char *path, const char *place)
-{
-    size_t len = strlen(place);
-    if (strcmp(place, "/") == 0)
-        return true;
-    return strncmp(path, place, len) == 0 && (path[len] == '\0' || path[len] == '/');
-}
-
 static int refuse(const char *path, const char *place, const char *why, struct err *err)
 {
     err_set(err, ERR_REFUSED, "%s cannot be granted: %s%s%s", path, place, *place ? " " : "", why);
@@ -106,9 +99,9 @@ static int check_home(const char *path, const char *home, struct err *err)
     for (size_t i = 0; i < ARRAY_LEN(in_home); i++) {
         if (snprintf(place, sizeof place, "%s/%s", home, in_home[i]) >= (int)sizeof place)
             continue;
-        if (is_or_below(path, place))
+        if (path_covered(path, place))
             return refuse(path, place, "holds credentials and never enters a sandbox", err);
-        if (is_or_below(place, path) && may_be_there(place))
+        if (path_covered(place, path) && may_be_there(place))
             return refuse(path, place, "is inside it and never enters a sandbox", err);
     }
     return 0;
@@ -140,7 +133,7 @@ static int canonical_home(const char *home, char out[PATH_MAX], struct err *err)
 /* A folder directly below /home is somebody's home, also where $HOME says otherwise. */
 static bool home_of_path(const char *path, char out[PATH_MAX])
 {
-    if (strncmp(path, "/home/", 6) != 0)
+    if (!text_begins(path, "/home/"))
         return false;
     const char *end = strchr(path + 6, '/');
     size_t len = end ? (size_t)(end - path) : strlen(path);
@@ -156,9 +149,9 @@ int protect_check(const char *path, struct err *err)
         if (strcmp(path, too_wide[i]) == 0)
             return refuse(path, "", "it holds more than one project should see", err);
     for (size_t i = 0; i < ARRAY_LEN(closed); i++) {
-        if (is_or_below(path, closed[i]))
+        if (path_covered(path, closed[i]))
             return refuse(path, closed[i], "never enters a sandbox", err);
-        if (is_or_below(closed[i], path) && may_be_there(closed[i]))
+        if (path_covered(closed[i], path) && may_be_there(closed[i]))
             return refuse(path, closed[i], "is inside it and never enters a sandbox", err);
     }
     if (canonical_home(getenv("HOME"), home, err) < 0)

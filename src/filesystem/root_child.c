@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "filesystem/mount_child.h"
 #include "filesystem/proc_view.h"
+#include "os/fd.h"
 #include "os/sys.h"
 #include "plan/apply.h"
 
@@ -103,15 +104,6 @@ int apply_dir(struct apply_state *st, const struct op *op, struct err *err)
     return 0;
 }
 
-/* What is written in part only did not fit. */
-static int write_all(int fd, const char *data, size_t len)
-{
-    for (ssize_t n; len > 0; data += n, len -= (size_t)n)
-        if ((n = write(fd, data, len)) <= 0)
-            return -1;
-    return 0;
-}
-
 /* An empty file is a place to mount on: a plain file that is there already does as well. */
 static int is_mountable_file(int parent, const char *leaf, const char *path, struct err *err)
 {
@@ -142,7 +134,7 @@ int apply_file(struct apply_state *st, const struct op *op, struct err *err)
         return is_mountable_file(parent, leaf, op->a, err);
     if (fd < 0)
         return no_room(st, op->a, err);
-    if (write_all(fd, op->data, op->data_len) < 0)
+    if (fd_write_all(fd, op->data, op->data_len) < 0)
         return no_room(st, op->a, err);
     return 0;
 }
@@ -153,7 +145,7 @@ static int copy_bytes(const struct apply_state *st, int from, int to, const char
     char block[16384];
     ssize_t n;
     while ((n = read(from, block, sizeof block)) > 0)
-        if (write_all(to, block, (size_t)n) < 0)
+        if (fd_write_all(to, block, (size_t)n) < 0)
             return no_room(st, path, err);
     return n < 0 ? err_sys(err, "read %s", path) : 0;
 }

@@ -2,6 +2,7 @@
 #include "guests/internal.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -34,8 +35,7 @@ static void find(struct guest_kernels *ret)
     struct dirent *e;
     while (dir && (e = readdir(dir)) && ret->count < GUESTS_MAX) {
         const char *release = e->d_name + strlen(FOUND_NAME);
-        if (strncmp(e->d_name, FOUND_NAME, strlen(FOUND_NAME)) != 0 ||
-            strlen(release) >= GUEST_RELEASE)
+        if (!text_begins(e->d_name, FOUND_NAME) || strlen(release) >= GUEST_RELEASE)
             continue;
         struct guest_kernel *k = &ret->list[ret->count++];
         memset(k, 0, sizeof *k);

@@ -3,6 +3,7 @@
 #include "guests/internal.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/remove.h"
 #include "os/runstate.h"
@@ -129,7 +130,7 @@ static int store(int folder, const struct guest_kernel *k, const struct buf *ima
 static void name_release(struct guest_kernel *k, const char *image)
 {
     const char *slash = strrchr(image, '/'), *name = slash ? slash + 1 : image;
-    if (strncmp(name, "vmlinuz-", 8) == 0)
+    if (text_begins(name, "vmlinuz-"))
         name += 8;
     snprintf(k->release, sizeof k->release, "%.63s", name);
 }
@@ -172,7 +173,7 @@ static int find(const char *id, struct guest_kernel *ret, struct err *err)
         return err_memory(err);
     guests_list(all, err);
     for (unsigned i = 0; i < all->count; i++)
-        if (id[0] && strncmp(all->list[i].id, id, strlen(id)) == 0) {
+        if (id[0] && text_begins(all->list[i].id, id)) {
             /* The same kernel may be found and kept. */
             if (found == 0 || strcmp(all->list[i].id, ret->id) != 0)
                 found++;

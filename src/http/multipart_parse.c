@@ -1,6 +1,7 @@
 /* multipart/form-data: see multipart.h. */
 #include "http/multipart.h"
 
+#include "base/text.h"
 #include "http/headers.h"
 
 #include <stdint.h>
@@ -70,7 +71,7 @@ int multipart_init(struct multipart *m, const char *content_type, struct err *er
         at = read_value(at, value, sizeof(value));
         if (!at)
             break;
-        bool own = strncmp(name, "boundary", 8) == 0;
+        bool own = text_begins(name, "boundary");
         if (!own && !strcasestr(name, "boundary") && !strcasestr(value, "boundary"))
             continue;
         /* Of two boundaries, one reader takes the first and another the last; "boundary*" is read

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/layer_marks.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/remove.h"
 #include "os/sys.h"
@@ -54,7 +55,7 @@ static void place_done(struct place *p)
 
 static bool is_mark(const struct merge *m, const char *name)
 {
-    return !m->plain && strncmp(name, LAYER_WHITEOUT, strlen(LAYER_WHITEOUT)) == 0;
+    return !m->plain && text_begins(name, LAYER_WHITEOUT);
 }
 
 static int count_entry(struct merge *m, struct err *err)
@@ -255,7 +256,7 @@ static int hide_marked(struct merge *m, const struct place *at, const char *name
         return left < 0 ? err_sys(err, "remove what a folder of the layer hides") : 0;
     }
     const char *hidden = name + strlen(LAYER_WHITEOUT);
-    bool other = strncmp(name, LAYER_OTHER, strlen(LAYER_OTHER)) == 0;
+    bool other = text_begins(name, LAYER_OTHER);
     return other || !hidden[0] ? 0 : remove_name(at->root, hidden, err);
 }
 
@@ -427,7 +428,7 @@ static int lay_folder(struct merge *m, const char *name, const struct place *at,
 static int lay_entry(struct merge *m, const struct place *at, const char *name, struct err *err)
 {
     if (is_mark(m, name)) {
-        m->lower_links = m->lower_links || strncmp(name, LAYER_LINK, strlen(LAYER_LINK)) == 0;
+        m->lower_links = m->lower_links || text_begins(name, LAYER_LINK);
         return 0;
     }
     cleanup_fd int layer = open_folder(at->layer, name);
@@ -488,7 +489,7 @@ static int links_entry(struct merge *m, const struct place *at, const char *name
 {
     cleanup_free char *before = NULL;
     if (is_mark(m, name))
-        return strncmp(name, LAYER_LINK, strlen(LAYER_LINK)) == 0 ? put_lower(m, at, name, err) : 0;
+        return text_begins(name, LAYER_LINK) ? put_lower(m, at, name, err) : 0;
     cleanup_place struct place in = {.layer = open_folder(at->layer, name), .root = -1};
     if (in.layer < 0)
         return errno == ENOTDIR || errno == ELOOP ? 0 : err_sys(err, "open a folder of a layer");

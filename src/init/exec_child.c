@@ -1,6 +1,7 @@
 /* Starts the code: finds the program, forks, waits for the supervisor's word and executes it. */
 #include "init/exec_child.h"
 
+#include "base/text.h"
 #include "os/landlock.h"
 #include "os/sys.h"
 
@@ -28,7 +29,7 @@ static int exec_error(const char *name, const char *path, int code, struct err *
 static const char *env_path(const struct apply_state *st)
 {
     for (size_t i = 0; i < st->envc; i++)
-        if (strncmp(st->envp[i], "PATH=", 5) == 0)
+        if (text_begins(st->envp[i], "PATH="))
             return st->envp[i] + 5;
     return EXECUTE_PATH;
 }

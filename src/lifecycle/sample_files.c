@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "lifecycle/disk.h"
 #include "lifecycle/sample_parse.h"
 #include "os/fd.h"
@@ -271,8 +272,7 @@ static int look_at_files(const struct file_look *look, const struct process *p, 
 
 static bool is_below(const char *path, const char *folder)
 {
-    size_t len = folder ? strlen(folder) : 0;
-    return len > 0 && strncmp(path, folder, len) == 0 && path[len] == '/';
+    return folder && folder[0] && path_below(path, folder);
 }
 
 /* Of a project under review: a file of its own that was replaced is still there, and takes nothing

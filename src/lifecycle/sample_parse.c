@@ -2,6 +2,8 @@
  * influence. */
 #include "lifecycle/sample_parse.h"
 
+#include "base/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -95,7 +97,7 @@ uint64_t sample_sockstat_parse(const char *text)
 
 bool sample_is_lock(const char *line)
 {
-    return strncmp(line, "lock:", 5) == 0;
+    return text_begins(line, "lock:");
 }
 
 /* "SK ETH PID GROUPS RECEIVED SENT …" */

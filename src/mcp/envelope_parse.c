@@ -3,6 +3,7 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -91,7 +92,7 @@ static bool is_plain(const char *name)
     for (const char *c = name; *c; c++)
         if (*c <= ' ' || *c > '~')
             return false;
-    return *name && strncmp(name, SENTINEL, strlen(SENTINEL)) != 0;
+    return *name && !text_begins(name, SENTINEL);
 }
 
 void envelope_name_write(struct buf *out, const char *name)

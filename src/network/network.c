@@ -3,6 +3,7 @@
 #include "network/network.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/landlock.h"
 #include "os/procfs.h"
@@ -171,7 +172,7 @@ enum channel_listener network_kind(const struct network *n, const char *address,
 
 bool network_serves(const struct network *n, const char *address, uint16_t port)
 {
-    bool loopback = strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+    bool loopback = text_begins(address, "127.") || strcmp(address, "::1") == 0;
     return loopback || (n->allowlist && (port == NETWORK_DNS_PORT || has_port(n, port)));
 }
 
@@ -182,7 +183,7 @@ static bool only_loopback(const char *text)
     line = line ? strchr(line + 1, '\n') : NULL;
     for (; line && line[1]; line = strchr(line + 1, '\n')) {
         const char *name = line + 1 + strspn(line + 1, " ");
-        if (strncmp(name, "lo:", 3) != 0)
+        if (!text_begins(name, "lo:"))
             return false;
     }
     return true;

@@ -4,6 +4,7 @@
  * are no orders. Pure. */
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "oci/judge.h"
 
 #include <string.h>

@@ -6,6 +6,7 @@
  * program of the container runs, whatever the configuration says; the container's own filter comes
  * on top. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "oci/build.h"
 #include "os/execute_child.h"
 #include "os/landlock.h"
@@ -255,9 +256,9 @@ static int enter_folder(const struct oci_become *p, struct err *err)
 static const char *path_of(char *const *env)
 {
     for (; *env; env++) {
-        bool marked = strncmp(*env, OCI_VARIABLE, sizeof OCI_VARIABLE - 1) == 0;
+        bool marked = text_begins(*env, OCI_VARIABLE);
         const char *entry = *env + (marked ? sizeof OCI_VARIABLE - 1 : 0);
-        if (strncmp(entry, "PATH=", 5) == 0)
+        if (text_begins(entry, "PATH="))
             return entry + 5;
     }
     return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -86,7 +86,6 @@ int oci_judge_view(const char *path, uint32_t magic, struct err *err);
 int oci_judge_mounts(struct oci_source *s, bool recursive, struct err *err);
 /* Can anybody but root come to it, by the folders that it lies in? */
 bool oci_within_reach(const char *path);
-bool oci_is_below(const char *path, const char *place);
 int oci_refuse_source(const char *path, const char *why, const char *hint, struct err *err);
 
 /* sockets.c: of the host, bound below the root or a folder that comes along. */

@@ -1,6 +1,7 @@
 /* Builds the container's view, as the process inside: names, root, mounts, devices, masks, then the
  * pivot. Its rights are over its own user namespace only. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "oci/build.h"
 #include "os/fd.h"
 #include "os/sys.h"
@@ -60,7 +61,7 @@ int oci_sysctls_set(const struct json *list, bool network, bool others, struct e
     for (size_t i = 0; i < json_count(list); i++) {
         char path[256];
         const char *name = json_key_at(list, i);
-        if (!(strncmp(name, "net.", 4) == 0 ? network : others))
+        if (!(text_begins(name, "net.") ? network : others))
             continue;
         snprintf(path, sizeof path, "/proc/sys/%s", name);
         for (char *at = path + sizeof "/proc/sys/" - 1; *at; at++)

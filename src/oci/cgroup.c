@@ -2,6 +2,7 @@
 #include "oci/cgroup.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/cgroup.h"
 #include "os/fd.h"
 
@@ -169,7 +170,7 @@ int64_t oci_cgroup_number(const struct oci_cgroup *g, const char *controller, co
     char text[64], *end;
     if (read_from(dir_of(g, controller), file, text, sizeof text) <= 0)
         return -1;
-    if (strncmp(text, "max", 3) == 0)
+    if (text_begins(text, "max"))
         return INT64_MAX;
     int64_t n = strtoll(text, &end, 10);
     return end == text ? -1 : n;
@@ -576,7 +577,7 @@ static void remove_around(const struct oci_cgroup *g, const struct oci_hierarchy
     char path[1536];
     const char *end = strrchr(h->dir, '/');
     size_t len = end ? (size_t)(end - h->dir) : 0, name = sizeof ours - 1;
-    bool managed = g->v2 || strncmp(h->controllers, "name=", 5) == 0;
+    bool managed = g->v2 || text_begins(h->controllers, "name=");
     if (len < strlen(h->mount) + name || (g->scoped && managed) ||
         (!g->scoped && memcmp(h->dir + len - name, ours, name) != 0))
         return;

@@ -1,6 +1,7 @@
 /* Reads config.json: version, process, root, mounts, hooks, annotations. The linux section is read
  * by config_linux_parse.c, mounts by config_mount_parse.c. Hostile input; no I/O. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "oci/config.h"
 #include "oci/fields.h"
 
@@ -170,7 +171,7 @@ static int check_version(const char *v, struct err *err)
     unsigned minor = 0, digits = 0;
     if (!v)
         return field_wrong("", "ociVersion", "there", err);
-    if (strncmp(v, "1.", 2) != 0)
+    if (!text_begins(v, "1."))
         return err_set(err, ERR_UNSUPPORTED,
                        "config: ociVersion %.40s is not known; brig knows 1.0 to %s", v,
                        OCI_VERSION);

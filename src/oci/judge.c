@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "base/text.h"
 #include "oci/fields.h"
 
 #include <linux/capability.h>
@@ -287,7 +288,7 @@ bool oci_sysctl_allowed(const char *name)
     for (size_t i = 0; i < ARRAY_LEN(exact); i++)
         if (strcmp(exact[i], name) == 0)
             return true;
-    return strncmp(name, "net.", 4) == 0 || strncmp(name, "fs.mqueue.", 10) == 0;
+    return text_begins(name, "net.") || text_begins(name, "fs.mqueue.");
 }
 
 static int judge_sysctls(const struct json *j, struct err *err)

@@ -1,6 +1,7 @@
 /* OC-5: programs that would run outside of the sandbox. Pure; what a path leads to is looked at
  * when the hook is run (hooks.c). */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "oci/fields.h"
 #include "oci/judge.h"
 
@@ -26,7 +27,7 @@ static bool in_hook_path(const char *folder, size_t len)
 /* PATH, with folders of the host's own programs only. */
 static bool plain_variable(const char *entry)
 {
-    if (strncmp(entry, "PATH=", 5) != 0)
+    if (!text_begins(entry, "PATH="))
         return false;
     for (const char *at = entry + 5;; at++) {
         size_t n = strcspn(at, ":");
@@ -63,7 +64,7 @@ static int judge_hook_variables(const struct json *env, const char *stage, struc
 bool oci_hook_of_docker(const char *path)
 {
     static const char before[] = "/proc/";
-    if (strncmp(path, before, sizeof before - 1) != 0)
+    if (!text_begins(path, before))
         return false;
     path += sizeof before - 1;
     size_t digits = strspn(path, "0123456789");

@@ -4,6 +4,7 @@
 #include "oci/container.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/coredump.h"
 #include "os/fd.h"
 #include "os/landlock.h"
@@ -165,7 +166,7 @@ static bool may_drop_groups(void)
 {
     char word[16];
     return geteuid() == 0 && (file_read(AT_FDCWD, "/proc/self/setgroups", word, sizeof word) <= 0 ||
-                              strncmp(word, "deny", 4) != 0);
+                              !text_begins(word, "deny"));
 }
 
 bool oci_brings_files(unsigned keep)

@@ -3,6 +3,7 @@
 #include "oci/manager.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "oci/bus.h"
 #include "oci/state.h"
 #include "os/fd.h"
@@ -91,7 +92,7 @@ static int expect_line(int fd, const char *begin, struct err *err)
                            begin);
     } while (line[len++] != '\n');
     line[len] = '\0';
-    return strncmp(line, begin, strlen(begin)) == 0
+    return text_begins(line, begin)
                ? 0
                : err_set(err, ERR_REFUSED, "the service manager does not let this user in");
 }

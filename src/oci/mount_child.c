@@ -2,6 +2,7 @@
  * its own user namespace only). Every place is resolved beneath the root with its links, and looked
  * at before something is put there (OC-8). */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "oci/build.h"
 #include "os/sys.h"
 
@@ -214,7 +215,7 @@ static int cgroup_v1(const struct oci_build *b, const struct oci_mount *m, int m
             char *end = at + strcspn(at, ",");
             bool last = !*end;
             *end = '\0';
-            bool named = strncmp(at, "name=", 5) == 0;
+            bool named = text_begins(at, "name=");
             if (sys_fsconfig(fs, named ? SYS_FSCONFIG_SET_STRING : SYS_FSCONFIG_SET_FLAG,
                              named ? "name" : at, named ? at + 5 : NULL) < 0)
                 return err_sys(err, "cgroup %s", at);

@@ -1,6 +1,7 @@
 /* Where the source of a mount lies, and what is mounted below it: a recursive copy brings that
  * along. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "oci/build.h"
 #include "os/procfs.h"
 
@@ -44,23 +45,17 @@ int oci_refuse_source(const char *path, const char *why, const char *hint, struc
     return err_hint(err, "%s", hint);
 }
 
-bool oci_is_below(const char *path, const char *place)
-{
-    size_t len = strlen(place);
-    return strncmp(path, place, len) == 0 && path[len] == '/';
-}
-
 /* "/run/user/1000" */
 static bool is_users_own(const char *path)
 {
-    return oci_is_below(path, "/run/user") && !strchr(path + sizeof "/run/user", '/');
+    return path_below(path, "/run/user") && !strchr(path + sizeof "/run/user", '/');
 }
 
 int oci_judge_place(const char *path, struct err *err)
 {
     static const char hint[] = "name a narrower folder";
     for (size_t i = 0; i < ARRAY_LEN(closed); i++)
-        if (strcmp(path, closed[i]) == 0 || oci_is_below(path, closed[i]))
+        if (strcmp(path, closed[i]) == 0 || path_below(path, closed[i]))
             return oci_refuse_source(path, "this place never enters a sandbox", hint, err);
     for (size_t i = 0; i < ARRAY_LEN(too_wide); i++)
         if (strcmp(path, too_wide[i]) == 0 || is_users_own(path))
@@ -123,7 +118,7 @@ static int judge_mount_of_host(void *ctx, const struct mount_place *m, struct er
     const struct looking *l = ctx;
     struct oci_source *s = l->source;
     static const char why[] = "it shows the host's kernel, or its devices";
-    bool below = l->recursive && oci_is_below(m->place, s->path);
+    bool below = l->recursive && path_below(m->place, s->path);
     if (m->id == s->mount && s->folder && is_view(m->type))
         return oci_refuse_source(s->path, why, "mount what is needed as a type of its own", err);
     if (!below)

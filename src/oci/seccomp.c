@@ -4,6 +4,7 @@
 #include "oci/seccomp.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "kernel/process/filter.h"
 #include "oci/fields.h"
 
@@ -257,7 +258,7 @@ static int check_archs(const struct json *list, struct err *err)
     for (size_t i = 0; i < json_count(list); i++) {
         const char *name = json_string(json_at(list, i));
         bool found = false;
-        for (size_t k = 0; strncmp(name, "SCMP_ARCH_", 10) == 0 && k < ARRAY_LEN(known); k++)
+        for (size_t k = 0; text_begins(name, "SCMP_ARCH_") && k < ARRAY_LEN(known); k++)
             found |= strcmp(known[k], name + 10) == 0;
         if (!found)
             return err_set(err, ERR_UNSUPPORTED,

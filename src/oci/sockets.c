@@ -1,6 +1,7 @@
 /* Sockets of the host that lie below what is bound: a read-only mount keeps nobody from connecting,
  * and who listens sees the root of the host at the other end (OC-5). */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "oci/build.h"
 #include "os/errand.h"
 #include "os/fd.h"
@@ -90,10 +91,10 @@ static int judge_socket(const struct oci_build *b, const char *path, const struc
     static const char why[] = "a socket of the host lies there, a door to what listens",
                       hint[] = "bind a folder without it; only the operator can allow a socket, by "
                                "its path in " OCI_OPERATOR_FILE " (sockets)";
-    bool found = oci_is_below(path, b->root.path);
+    bool found = path_below(path, b->root.path);
     for (size_t i = 0; i < b->config->mount_count && !found; i++)
         found = b->config->mounts[i].type == OCI_MOUNT_BIND && b->sources[i].folder &&
-                oci_is_below(path, b->sources[i].path);
+                path_below(path, b->sources[i].path);
     return found && !oci_text_in(o->sockets, path) ? oci_refuse_source(path, why, hint, err) : 0;
 }
 

@@ -2,6 +2,7 @@
 #include "oci/state.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/procfs.h"
 #include "os/sys.h"
@@ -61,14 +62,6 @@ char *oci_file_read(int dir, const char *path, size_t max, size_t *len, struct e
     return taken;
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-    for (ssize_t n; len > 0; data += n, len -= (size_t)n)
-        if ((n = write(fd, data, len)) <= 0)
-            return -1;
-    return 0;
-}
-
 int oci_file_replace(int dir, const char *name, const void *data, size_t len, mode_t mode,
                      struct err *err)
 {
@@ -81,7 +74,7 @@ int oci_file_replace(int dir, const char *name, const void *data, size_t len, mo
         openat(dir, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd < 0)
         return err_sys(err, "make %s", name);
-    if (write_all(fd, data, len) < 0 || renameat(dir, fresh, dir, name) < 0) {
+    if (fd_write_all(fd, data, len) < 0 || renameat(dir, fresh, dir, name) < 0) {
         err_sys(err, "write %s", name);
         unlinkat(dir, fresh, 0);
         return err_number(err);
@@ -100,7 +93,7 @@ bool oci_is_users(void)
     if (geteuid() != 0)
         return true;
     if (file_read(AT_FDCWD, "/proc/self/setgroups", word, sizeof word) > 0 &&
-        strncmp(word, "deny", 4) == 0)
+        text_begins(word, "deny"))
         return true;
     return file_read(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) > 0 &&
            sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && count == 1;

@@ -2,6 +2,7 @@
 #include "os/beside.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ static int own_path(char *out, size_t size, struct err *err)
     if (n <= 0)
         return err_sys(err, "find brig's own folder");
     out[n] = '\0';
-    if (strncmp(out, "/memfd:", 7) != 0)
+    if (!text_begins(out, "/memfd:"))
         return 0;
     ssize_t len = file_read(AT_FDCWD, "/proc/self/cmdline", out, size);
     if (len > 0 && out[0] == '/')

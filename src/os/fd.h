@@ -4,9 +4,11 @@
 #include "base/err.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 /* Read at most size-1 bytes and terminate with NUL. Returns the length, or a negative errno.
  * Relative to dir (AT_FDCWD). */
@@ -22,6 +24,16 @@ int memfd_sealed(const char *name, const void *data, size_t len, bool executable
  * nothing of it is ever in the caller's memory. */
 int memfd_copied(const char *name, int from, size_t max, struct err *err);
 int fd_set_cloexec(int fd, bool on);
+/* All of it, on a descriptor that blocks; or -1 and errno. Here, since it is linked into init, too.
+ */
+static inline int fd_write_all(int fd, const void *data, size_t len)
+{
+    const char *at = data;
+    for (ssize_t n; len > 0; at += n > 0 ? n : 0, len -= n > 0 ? (size_t)n : 0)
+        if ((n = write(fd, at, len)) == 0 || (n < 0 && errno != EINTR))
+            return -1;
+    return 0;
+}
 /* Read or write what is possible at once, on a descriptor that may block: O_NONBLOCK is a property
  * of the open file, which is shared with others who do not expect it. Returns how much, 0 at the
  * end, or a negative errno; -EAGAIN: nothing now. */

@@ -2,6 +2,7 @@
 #include "os/procfs.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 
 #include <dirent.h>
@@ -414,7 +415,7 @@ static uint64_t limit_value(const char **at)
     char *end;
     while (**at == ' ')
         (*at)++;
-    if (strncmp(*at, "unlimited", 9) == 0) {
+    if (text_begins(*at, "unlimited")) {
         *at += 9;
         return UINT64_MAX;
     }

@@ -2,6 +2,7 @@
 #include "os/reach.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -127,7 +128,7 @@ bool reach_is_closed(const char *folder)
     for (size_t i = 0; i < ARRAY_LEN(closed); i++)
         if (strcmp(folder, closed[i]) == 0)
             return true;
-    return strncmp(folder, "/home/", 6) == 0 && !strchr(folder + 6, '/');
+    return text_begins(folder, "/home/") && !strchr(folder + 6, '/');
 }
 
 static bool may_follow(const struct reach_walk *w)
@@ -174,7 +175,7 @@ static int refuse(const struct reach_walk *w, const char *name, int link, struct
 /* /dev/stdin, /proc/self, /dev/fd/3: whatever they say is a link again. */
 static bool is_kernels(const char *link)
 {
-    return strncmp(link, "/proc/", 6) == 0 || strncmp(link, "/dev/", 5) == 0;
+    return text_begins(link, "/proc/") || text_begins(link, "/dev/");
 }
 
 int reach_refused(const struct reached *r, const char *what, const char *path, struct err *err)

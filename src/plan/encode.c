@@ -2,6 +2,8 @@
 #include "plan/plan.h"
 #include "plan/wire.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Most plans are smaller: one allocation instead of seven. */
@@ -64,6 +66,18 @@ void plan_op(struct plan *p, enum op_kind kind)
 void plan_num(struct plan *p, enum op_kind kind, uint64_t n0, uint64_t n1, uint64_t n2)
 {
     plan_add(p, &(struct op){.kind = kind, .num = {n0, n1, n2}});
+}
+
+void plan_arg(struct plan *p, const char *text)
+{
+    plan_str(p, OP_ARG, text, NULL, 0);
+}
+
+void plan_arg_number(struct plan *p, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    plan_arg(p, text);
 }
 
 void plan_str(struct plan *p, enum op_kind kind, const char *a, const char *b, uint64_t n0)

@@ -108,6 +108,8 @@ int plan_finish(struct plan *p, struct err *err);
 /* Shorthands for the common shapes. */
 void plan_op(struct plan *p, enum op_kind kind);
 void plan_num(struct plan *p, enum op_kind kind, uint64_t n0, uint64_t n1, uint64_t n2);
+void plan_arg(struct plan *p, const char *text); /* of the program that is to be called */
+void plan_arg_number(struct plan *p, uint64_t value);
 void plan_str(struct plan *p, enum op_kind kind, const char *a, const char *b, uint64_t n0);
 
 /* Decoding, in init: hostile input as far as the decoder is concerned. Strings and data point into

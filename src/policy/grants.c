@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "policy/paths.h"
 #include "policy/values.h"
 

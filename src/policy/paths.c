@@ -62,11 +62,3 @@ int path_normalise(const char *text, char **ret, struct err *err)
     path = NULL;
     return 0;
 }
-
-bool path_within(const char *path, const char *folder)
-{
-    size_t len = strlen(folder);
-    if (len == 1)
-        return true;
-    return strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/');
-}

@@ -4,10 +4,6 @@
 
 #include "base/err.h"
 
-#include <stdbool.h>
-
 /* Absolute, without `.`, `//` and a slash at the end; `..` is refused, because what it means
  * depends on links that the text does not show. *ret is the caller's. */
 int path_normalise(const char *text, char **ret, struct err *err);
-/* Both normalised: path is folder, or lies in it. */
-bool path_within(const char *path, const char *folder);

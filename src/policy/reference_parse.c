@@ -1,6 +1,7 @@
 /* Names of images and digests: the grammar, without looking at anything. */
 #include "base/hex.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "policy/reference.h"
 
 #include <stdint.h>
@@ -13,13 +14,12 @@
 bool digest_valid(const char *text)
 {
     uint8_t bytes[SHA256_BYTES];
-    return text && strncmp(text, "sha256:", 7) == 0 && hex_decode(text + 7, bytes, sizeof bytes);
+    return text && text_begins(text, "sha256:") && hex_decode(text + 7, bytes, sizeof bytes);
 }
 
 const char *reference_of_root(const char *root)
 {
-    return root && strncmp(root, IMAGE_ROOT, strlen(IMAGE_ROOT)) == 0 ? root + strlen(IMAGE_ROOT)
-                                                                      : NULL;
+    return root && text_begins(root, IMAGE_ROOT) ? root + strlen(IMAGE_ROOT) : NULL;
 }
 
 static bool is_word(char c)

@@ -1,6 +1,7 @@
 /* Contradictions between fields. Each field by itself was checked when it was set. */
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "policy/egress/internal.h"
 #include "policy/grants.h"
 #include "policy/paths.h"
@@ -52,7 +53,7 @@ static int check_nested(const struct policy *p, const struct grant *g, struct er
     struct quoted outer;
     for (size_t i = 0; i < p->grant_count && !g->writable; i++) {
         const struct grant *other = &p->grants[i];
-        if (!other->writable || !path_within(g->dest, other->dest))
+        if (!other->writable || !path_covered(g->dest, other->dest))
             continue;
         err_set(err, ERR_POLICY,
                 "tier %s has no mount namespace: %s cannot be read-only inside %s, which is "

@@ -3,6 +3,7 @@
 #include "review/journal.h"
 
 #include "base/hex.h"
+#include "base/text.h"
 #include "review/review.h"
 
 #include <inttypes.h>
@@ -104,9 +105,7 @@ static int take_head(const char *text, size_t len)
 {
     if (len == 0 || text[len - 1] != '\0')
         return 0;
-    return strncmp(text, HEAD, strlen(HEAD)) == 0           ? NUMBERS
-           : strncmp(text, OLD_HEAD, strlen(OLD_HEAD)) == 0 ? OLD_NUMBERS
-                                                            : 0;
+    return text_begins(text, HEAD) ? NUMBERS : text_begins(text, OLD_HEAD) ? OLD_NUMBERS : 0;
 }
 
 static int damaged(struct review_journal *j, struct err *err)

@@ -5,6 +5,7 @@
  * a whole, and among the changes. They are followed by their words, from the project's descriptor,
  * and nothing is opened through them (RV-2). */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/sys.h"
 #include "review/review.h"
@@ -219,17 +220,11 @@ static int follow_change(struct targets *t, const struct review_change *c, struc
 
 /* ---- what they lead to ---- */
 
-static bool is_below(const char *path, const char *folder)
-{
-    size_t len = strlen(folder);
-    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
-
 /* A link in the place of a folder on the way leads elsewhere. */
 static bool is_led_to(const struct target *t, const struct review_change *c)
 {
-    return (!t->passed && is_below(c->path, t->path)) ||
-           (S_ISLNK(c->new.mode) && is_below(t->path, c->path));
+    return (!t->passed && path_within(c->path, t->path)) ||
+           (S_ISLNK(c->new.mode) && path_within(t->path, c->path));
 }
 
 /* A link among them leads on: where to is one of the targets that are still to be looked at. */

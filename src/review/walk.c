@@ -1,6 +1,7 @@
 /* Which files differ: the upper layer of an overlay, or a copy, against the project as it is now.
  * Contents are not read here. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/sys.h"
 #include "review/review.h"
@@ -228,7 +229,7 @@ static int add_entry(struct walk *w, const struct place *at, const char *name,
     c->lost = !old->mode && at->shaken && S_ISREG(new->mode) && was_copied_up(at->layer, name);
     if (S_ISREG(new->mode) && new->size > w->r->meta.limit)
         c->refused = "it is larger than the run's limit for the disk";
-    if (strncmp(w->path, REVIEW_STAGING, strlen(REVIEW_STAGING)) == 0)
+    if (text_begins(w->path, REVIEW_STAGING))
         c->refused = "its name is one of brig's own";
     return 0;
 }

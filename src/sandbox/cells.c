@@ -46,14 +46,14 @@ int cells_check(const struct sandbox *s, const char *language, struct err *err)
 
 void cells_plan(const struct sandbox *s, struct plan *plan)
 {
-    plan_str(plan, OP_ARG, TOOL_PATH, NULL, 0);
+    plan_arg(plan, TOOL_PATH);
     if (!s->request->policy->exec)
-        plan_str(plan, OP_ARG, "--no-exec", NULL, 0);
-    plan_str(plan, OP_ARG, "--cells", NULL, 0);
+        plan_arg(plan, "--no-exec");
+    plan_arg(plan, "--cells");
     engine_give_folders(s, plan);
     if (s->request->policy->workspace)
         engine_give(plan, HOME_DIR, HOME_DIR, true);
-    plan_str(plan, OP_ARG, "--", NULL, 0);
-    plan_str(plan, OP_ARG, MODULE_PATH, NULL, 0);
-    plan_str(plan, OP_ARG, LANGUAGE, NULL, 0);
+    plan_arg(plan, "--");
+    plan_arg(plan, MODULE_PATH);
+    plan_arg(plan, LANGUAGE);
 }

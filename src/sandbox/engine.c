@@ -146,8 +146,8 @@ void engine_give(struct plan *plan, const char *name, const char *folder, bool w
     cleanup_buf struct buf spec;
     buf_init(&spec, PLAN_MAX_BYTES);
     buf_fmt(&spec, "%s=%s", name, folder);
-    plan_str(plan, OP_ARG, writable ? "--rw" : "--ro", NULL, 0);
-    plan_str(plan, OP_ARG, buf_text(&spec), NULL, 0);
+    plan_arg(plan, writable ? "--rw" : "--ro");
+    plan_arg(plan, buf_text(&spec));
 }
 
 /* Every folder that the policy shows, at its own place; and the working folder, which is how
@@ -181,7 +181,7 @@ void engine_plan(struct sandbox *s)
 {
     if (!s->engine.program[0] || s->session) /* there the warden has it started */
         return;
-    plan_str(&s->plan, OP_ARG, s->filesystem.namespaced ? TOOL_PATH : s->engine.program, NULL, 0);
+    plan_arg(&s->plan, s->filesystem.namespaced ? TOOL_PATH : s->engine.program);
     if (s->request->engine)
         return;
     if (tier_row(s->kernel.tier)->user_kernel) {
@@ -189,8 +189,8 @@ void engine_plan(struct sandbox *s)
         return;
     }
     if (!s->request->policy->exec)
-        plan_str(&s->plan, OP_ARG, "--no-exec", NULL, 0);
+        plan_arg(&s->plan, "--no-exec");
     engine_give_folders(s, &s->plan);
-    plan_str(&s->plan, OP_ARG, "--", NULL, 0);
-    plan_str(&s->plan, OP_ARG, s->filesystem.namespaced ? MODULE_PATH : s->engine.module, NULL, 0);
+    plan_arg(&s->plan, "--");
+    plan_arg(&s->plan, s->filesystem.namespaced ? MODULE_PATH : s->engine.module);
 }

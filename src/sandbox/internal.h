@@ -164,10 +164,11 @@ void sandbox_note_weaker(struct sandbox *s);
 /* Ends and removes everything, whatever happened; fills in the result. */
 int sandbox_finish(struct sandbox *s, int result, struct err *err);
 
-/* provision.c: everything up to "attested". */
+/* open.c: up to the plan. */
 int sandbox_open(struct sandbox *s, struct err *err);
 /* What init will do, from what the boundaries know of policy and host. */
 int sandbox_make_plan(struct sandbox *s, struct err *err);
+/* provision.c: from there up to "attested". */
 int sandbox_provision(struct sandbox *s, struct err *err);
 /* Reads back what is in force, into s->boundaries. Part of provisioning; may be repeated. */
 int sandbox_attest(struct sandbox *s, struct err *err);
@@ -212,6 +213,8 @@ struct sentry_program {
     unsigned count;      /* of its descriptors */
     uint64_t cols, rows; /* of its terminal; 0: it has none */
 };
+/* "COLSxROWS", or "-": as both engines' join reads it. */
+void sentry_plan_size(const struct sentry_program *program, struct plan *plan);
 void sentry_plan_join(const struct sandbox *s, const struct sentry_program *program,
                       struct plan *plan);
 /* supervise.c: let the code run until the end. */

@@ -2,6 +2,7 @@
 #include "sandbox/learner.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "filesystem/look.h"
 #include "sandbox/internal.h"
 
@@ -42,9 +43,9 @@ static void refuse_calls(const struct sandbox *s, struct learn *l)
     bool process = !tier_namespaced(s->kernel.tier);
     for (size_t i = 0; i < list->count; i++) {
         const struct denial *d = &list->items[i];
-        bool call = strncmp(d->rule, "kernel.seccomp", 14) == 0;
+        bool call = text_begins(d->rule, "kernel.seccomp");
         bool moved = process && strstr(d->hint, "--tier container");
-        bool sockets = strncmp(d->what, "socket(AF_UNIX", 14) == 0;
+        bool sockets = text_begins(d->what, "socket(AF_UNIX");
         if (call && !moved && !sockets)
             learn_refuse(l, d->what, d->hint[0] ? d->hint : d->rule, d->count);
     }

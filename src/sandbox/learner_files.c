@@ -1,5 +1,6 @@
 /* Files that the code asked for and did not get, as grants. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "filesystem/look.h"
 #include "sandbox/internal.h"
 
@@ -23,18 +24,12 @@ struct files {
     bool work_written; /* something was written there */
 };
 
-static bool within(const char *path, const char *folder)
-{
-    size_t len = strlen(folder);
-    return strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/');
-}
-
 /* The whole of a writable root is no place of the view: it says nothing about what is there. */
 static const struct kernel_place *place_of(const struct kernel *k, const char *path)
 {
     const struct kernel_place *best = NULL;
     for (unsigned i = 0; i < k->place_count; i++)
-        if (k->places[i].path[0] && within(path, k->places[i].path) &&
+        if (k->places[i].path[0] && path_within(path, k->places[i].path) &&
             (!best || strlen(k->places[i].path) >= strlen(best->path)))
             best = &k->places[i];
     return best;
@@ -46,13 +41,13 @@ static bool host_path(const struct files *f, const char *path, char out[PATH_MAX
     const char *from = "", *rest = path;
     const struct filesystem *fs = &f->s->filesystem;
     *mapped = false;
-    if (f->work && within(path, f->work)) {
+    if (f->work && path_within(path, f->work)) {
         *mapped = true;
         from = f->cwd;
         rest = path + strlen(f->work);
     }
     for (unsigned i = 0; f->container && i < fs->grant_count; i++) {
-        if (!within(path, fs->grants[i].dest))
+        if (!path_within(path, fs->grants[i].dest))
             continue;
         *mapped = false;
         from = fs->grants[i].source;
@@ -78,7 +73,7 @@ static const char *verb_of(unsigned uses)
 static void describe(const struct files *f, const struct asked *a, unsigned uses,
                      char out[static 256])
 {
-    bool relative = f->work && within(a->path, f->work);
+    bool relative = f->work && path_within(a->path, f->work);
     snprintf(out, 256, "%s: %s%.200s", verb_of(uses), relative ? "." : "",
              relative ? a->path + strlen(f->work) : a->path);
 }
@@ -157,7 +152,7 @@ static void learn_write_to(const struct files *f, const struct asked *a, const c
     if (is_cache(a->path))
         return;
     for (size_t i = 0; !p->workspace && i < ARRAY_LEN(scratch); i++)
-        if (within(a->path, scratch[i]))
+        if (path_within(a->path, scratch[i]))
             return learn_field(f->l, FIELD_WORKSPACE, "true",
                                "files were to be written to a folder for passing things",
                                "low: a private folder that disappears with the sandbox", a->count);
@@ -197,7 +192,7 @@ static bool lost_entries(const struct files *f, const struct asked *a)
         return false;
     for (unsigned i = 0; i < fs->grant_count; i++) {
         const struct pinned_grant *g = &fs->grants[i];
-        if (strcmp(g->source, g->dest) == 0 && within(g->dest, a->path) && g->dest[len] == '/')
+        if (strcmp(g->source, g->dest) == 0 && path_within(g->dest, a->path) && g->dest[len] == '/')
             return true;
     }
     return false;
@@ -250,7 +245,7 @@ static bool lost_exec(const struct files *f, const struct asked *a)
 /* The kernel's own files are the sandbox's, or closed. */
 static bool is_of_kernel(const char *path)
 {
-    return within(path, "/proc") || within(path, "/dev") || within(path, "/sys");
+    return path_within(path, "/proc") || path_within(path, "/dev") || path_within(path, "/sys");
 }
 
 static void learn_file(struct files *f, const struct asked *a)
@@ -282,7 +277,8 @@ static bool wants_all_of_work(const struct files *f)
     const struct filesystem *fs = &f->s->filesystem;
     bool partly = f->mapped;
     for (unsigned i = 0; i < fs->grant_count && !partly; i++)
-        partly = within(fs->grants[i].dest, f->work) && within(fs->grants[i].source, f->cwd);
+        partly =
+            path_within(fs->grants[i].dest, f->work) && path_within(fs->grants[i].source, f->cwd);
     return f->work_listed && partly && !f->l->ended_well;
 }
 
@@ -315,7 +311,7 @@ static void move_work(struct files *f)
         return;
     for (size_t i = 0; i < f->l->line_count; i++) {
         struct learn_line *line = &f->l->lines[i];
-        if (!line->dest || !within(line->dest, f->work))
+        if (!line->dest || !path_within(line->dest, f->work))
             continue;
         free(line->dest);
         line->dest = NULL;

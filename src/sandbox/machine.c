@@ -302,7 +302,7 @@ int sandbox_machine_write(struct sandbox *s, struct err *err)
     if (result >= 0 && !s->session)
         result = credentials_plan(&s->credentials, STAGE_CODE, &plan, err);
     for (char *const *arg = s->session ? NULL : s->request->argv; arg && *arg; arg++)
-        plan_str(&plan, OP_ARG, *arg, NULL, 0);
+        plan_arg(&plan, *arg);
     if (result >= 0 && (result = plan_finish(&plan, err)) >= 0)
         result = memfd_fill(s->machine.fds[HAND_PLAN], plan.bytes.data, plan.bytes.len, err);
     plan_done(&plan);
@@ -316,13 +316,6 @@ void sandbox_machine_done(struct sandbox *s)
             close(fd_steal(&s->machine.fds[i]));
 }
 
-static void give_number(struct plan *plan, uint64_t value)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    plan_str(plan, OP_ARG, text, NULL, 0);
-}
-
 static uint64_t patience(const struct sandbox *s)
 {
     uint64_t seconds = s->machine.boot_seconds;
@@ -333,13 +326,13 @@ static uint64_t patience(const struct sandbox *s)
  * until then meets sockets that do not listen. */
 void machine_plan_boot(const struct sandbox *s, struct plan *plan)
 {
-    plan_str(plan, OP_ARG, TOOL_PATH, NULL, 0);
-    plan_str(plan, OP_ARG, ways[s->machine.way].word, NULL, 0);
-    give_number(plan, s->machine.facts.memory);
-    give_number(plan, s->machine.facts.cpus);
-    give_number(plan, s->kernel.inside_uid);
-    give_number(plan, GUEST_NETWORK_RULES);
-    give_number(plan, patience(s));
+    plan_arg(plan, TOOL_PATH);
+    plan_arg(plan, ways[s->machine.way].word);
+    plan_arg_number(plan, s->machine.facts.memory);
+    plan_arg_number(plan, s->machine.facts.cpus);
+    plan_arg_number(plan, s->kernel.inside_uid);
+    plan_arg_number(plan, GUEST_NETWORK_RULES);
+    plan_arg_number(plan, patience(s));
 }
 
 int machine_hand_over(struct sandbox *s, int *theirs, struct err *err)
@@ -362,25 +355,22 @@ int machine_hand_over(struct sandbox *s, int *theirs, struct err *err)
 void machine_plan_join(const struct sandbox *s, const struct sentry_program *program,
                        struct plan *plan)
 {
-    char size[48] = "-";
     (void)s;
-    if (program->cols)
-        snprintf(size, sizeof size, "%" PRIu64 "x%" PRIu64, program->cols, program->rows);
-    plan_str(plan, OP_ARG, TOOL_PATH, NULL, 0);
-    plan_str(plan, OP_ARG, "join", NULL, 0);
-    plan_str(plan, OP_ARG, program->name, NULL, 0);
-    give_number(plan, program->count);
-    plan_str(plan, OP_ARG, size, NULL, 0);
-    plan_str(plan, OP_ARG, program->folder, NULL, 0);
-    plan_str(plan, OP_ARG, "--", NULL, 0);
+    plan_arg(plan, TOOL_PATH);
+    plan_arg(plan, "join");
+    plan_arg(plan, program->name);
+    plan_arg_number(plan, program->count);
+    sentry_plan_size(program, plan);
+    plan_arg(plan, program->folder);
+    plan_arg(plan, "--");
 }
 
 void machine_plan_connect(const struct sandbox *s, const char *name, int port, struct plan *plan)
 {
     (void)s;
-    plan_str(plan, OP_ARG, TOOL_PATH, NULL, 0);
-    plan_str(plan, OP_ARG, "join", NULL, 0);
-    plan_str(plan, OP_ARG, name, NULL, 0);
-    plan_str(plan, OP_ARG, "port", NULL, 0);
-    give_number(plan, (uint64_t)port);
+    plan_arg(plan, TOOL_PATH);
+    plan_arg(plan, "join");
+    plan_arg(plan, name);
+    plan_arg(plan, "port");
+    plan_arg_number(plan, (uint64_t)port);
 }

@@ -74,13 +74,6 @@ static uint64_t cpus(const struct policy *p)
     return at_most(sandbox_cpus(p), SENTRY_CPUS);
 }
 
-static void give_number(struct plan *plan, uint64_t value)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    plan_str(plan, OP_ARG, text, NULL, 0);
-}
-
 /* What to call the code, where and how. */
 struct start {
     const char *input, *cwd;
@@ -91,17 +84,17 @@ struct start {
 static void give_start(const struct sandbox *s, const struct start *start, struct plan *plan)
 {
     const struct policy *p = s->request->policy;
-    plan_str(plan, OP_ARG, s->filesystem.namespaced ? MODULE_PATH : s->engine.module, NULL, 0);
-    plan_str(plan, OP_ARG, s->sentry.platform, NULL, 0);
-    plan_str(plan, OP_ARG, s->sentry.confs ? "confs" : "plain", NULL, 0);
-    plan_str(plan, OP_ARG, start->input, NULL, 0);
-    give_number(plan, start->uid);
-    plan_str(plan, OP_ARG, start->cwd, NULL, 0);
-    give_number(plan, at_most(p->memory, SENTRY_MEMORY));
-    give_number(plan, cpus(p));
-    give_number(plan, guard_left_out(GUARD_OPEN_FILES) ? MACHINE_FILES : p->open_files);
-    give_number(plan, s->request->review && !guard_left_out(GUARD_DISK) ? p->disk : 0);
-    plan_str(plan, OP_ARG, "--", NULL, 0);
+    plan_arg(plan, s->filesystem.namespaced ? MODULE_PATH : s->engine.module);
+    plan_arg(plan, s->sentry.platform);
+    plan_arg(plan, s->sentry.confs ? "confs" : "plain");
+    plan_arg(plan, start->input);
+    plan_arg_number(plan, start->uid);
+    plan_arg(plan, start->cwd);
+    plan_arg_number(plan, at_most(p->memory, SENTRY_MEMORY));
+    plan_arg_number(plan, cpus(p));
+    plan_arg_number(plan, guard_left_out(GUARD_OPEN_FILES) ? MACHINE_FILES : p->open_files);
+    plan_arg_number(plan, s->request->review && !guard_left_out(GUARD_DISK) ? p->disk : 0);
+    plan_arg(plan, "--");
 }
 
 void sentry_plan(struct sandbox *s)
@@ -126,26 +119,31 @@ void sentry_plan_boot(const struct sandbox *s, struct plan *plan)
 {
     const struct start reaper = {"serve", "/",
                                  s->kernel.inside_uid == NOBODY_ID ? ANOTHER_ID : NOBODY_ID};
-    plan_str(plan, OP_ARG, engine_path(s), NULL, 0);
+    plan_arg(plan, engine_path(s));
     give_start(s, &reaper, plan);
-    plan_str(plan, OP_ARG, leader_path(s), NULL, 0);
-    plan_str(plan, OP_ARG, JOIN_REAP, NULL, 0);
+    plan_arg(plan, leader_path(s));
+    plan_arg(plan, JOIN_REAP);
+}
+
+void sentry_plan_size(const struct sentry_program *program, struct plan *plan)
+{
+    char size[48] = "-";
+    if (program->cols)
+        snprintf(size, sizeof size, "%" PRIu64 "x%" PRIu64, program->cols, program->rows);
+    plan_arg(plan, size);
 }
 
 /* As engines/gvisor/join.c reads them. */
 void sentry_plan_join(const struct sandbox *s, const struct sentry_program *program,
                       struct plan *plan)
 {
-    char size[48] = "-";
-    if (program->cols)
-        snprintf(size, sizeof size, "%" PRIu64 "x%" PRIu64, program->cols, program->rows);
-    plan_str(plan, OP_ARG, engine_path(s), NULL, 0);
-    plan_str(plan, OP_ARG, "join", NULL, 0);
-    plan_str(plan, OP_ARG, program->name, NULL, 0);
-    plan_str(plan, OP_ARG, leader_path(s), NULL, 0);
-    give_number(plan, s->kernel.inside_uid);
-    give_number(plan, program->count);
-    plan_str(plan, OP_ARG, size, NULL, 0);
-    plan_str(plan, OP_ARG, program->folder, NULL, 0);
-    plan_str(plan, OP_ARG, "--", NULL, 0);
+    plan_arg(plan, engine_path(s));
+    plan_arg(plan, "join");
+    plan_arg(plan, program->name);
+    plan_arg(plan, leader_path(s));
+    plan_arg_number(plan, s->kernel.inside_uid);
+    plan_arg_number(plan, program->count);
+    sentry_plan_size(program, plan);
+    plan_arg(plan, program->folder);
+    plan_arg(plan, "--");
 }

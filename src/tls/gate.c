@@ -16,26 +16,6 @@
 #define WAITING_MAX    1024
 #define WAITING_OF_ONE 512
 
-void ring_init(struct ring *head)
-{
-    head->next = head->prev = head;
-}
-
-void ring_add(struct ring *head, struct ring *l)
-{
-    l->next = head;
-    l->prev = head->prev;
-    head->prev->next = l;
-    head->prev = l;
-}
-
-void ring_remove(struct ring *l)
-{
-    l->prev->next = l->next;
-    l->next->prev = l->prev;
-    l->next = l->prev = l;
-}
-
 /* ---- the door ---- */
 
 static void on_door(struct loop_io *io, uint32_t events)

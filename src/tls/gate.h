@@ -11,11 +11,13 @@
  *       longest wait first; a handshake in time; bytes in each direction; the pace of clients
  *       that do not read; records that bring no data.
  * TL-3  Nothing is ever served without TLS on its sockets. A client that speaks plain HTTP is told
- * so. TL-4  A pair that cannot be used changes nothing: the one before stays in force. Connections
- * that are open go on with the one that they began with. */
+ *       so.
+ * TL-4  A pair that cannot be used changes nothing: the one before stays in force. Connections
+ *       that are open go on with the one that they began with. */
 #pragma once
 
 #include "base/err.h"
+#include "base/ring.h"
 #include "os/loop.h"
 #include "os/peer.h"
 
@@ -24,11 +26,6 @@
 #define GATE_LISTENERS_MAX 8
 /* Started by root it becomes a uid of its own, beside the recorder's and the front's. */
 #define GATE_UID 0x78000003u
-
-/* In the order in which they came. A head is nobody's. */
-struct ring {
-    struct ring *next, *prev;
-};
 
 struct gate_listener {
     struct loop_io io;
@@ -61,9 +58,6 @@ void gate_use(struct gate *g, SSL_CTX *settings); /* takes it; for connections f
 /* No more connections; those that are open go on until their end, or for a moment. */
 void gate_end(struct gate *g, void (*idle)(void *ctx), void *ctx);
 void gate_knock(struct gate *g); /* somebody is at the door: wait until the front has room */
-void ring_init(struct ring *head);
-void ring_add(struct ring *head, struct ring *l);
-void ring_remove(struct ring *l);
 
 /* link.c: one connection */
 struct link;

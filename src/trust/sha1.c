@@ -1,24 +1,13 @@
 /* SHA-1, for formats that demand it. */
 #include "trust/sha1.h"
 
+#include "base/be32.h"
+
 #include <string.h>
 
 static inline uint32_t rotate(uint32_t x, unsigned n)
 {
     return x << n | x >> (32 - n);
-}
-
-static inline uint32_t load_be32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static void store_be32(uint8_t *p, uint32_t x)
-{
-    p[0] = (uint8_t)(x >> 24);
-    p[1] = (uint8_t)(x >> 16);
-    p[2] = (uint8_t)(x >> 8);
-    p[3] = (uint8_t)x;
 }
 
 #define CHOICE(b, c, d)   ((d) ^ ((b) & ((c) ^ (d))))

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/layer_marks.h"
 #include "base/quote.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -147,7 +148,7 @@ static int walk_make(struct tree *t, const struct walk *w, const char *name, str
 /* A mark is nothing that an entry could lie in. */
 static bool is_mark(const struct tree *t, const char *name)
 {
-    return t->marks && strncmp(name, LAYER_WHITEOUT, strlen(LAYER_WHITEOUT)) == 0;
+    return t->marks && text_begins(name, LAYER_WHITEOUT);
 }
 
 static int walk_into(struct walk *w, struct tree *t, const char *name, struct err *err)

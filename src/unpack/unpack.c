@@ -7,6 +7,7 @@
 #include "base/hex.h"
 #include "base/layer_marks.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "unpack/hasher.h"
 
 #include <archive.h>
@@ -178,11 +179,6 @@ static int make_symlink(struct archive_entry *e, int dir, const char *leaf, stru
     return symlinkat(target, dir, leaf) == 0 ? 0 : err_sys(err, "make a link of the image");
 }
 
-static bool begins_with(const char *name, const char *with)
-{
-    return strncmp(name, with, strlen(with)) == 0;
-}
-
 static int no_file(const char *name, struct err *err)
 {
     struct quoted q;
@@ -242,7 +238,7 @@ static int make_hard_link(struct unpack *u, const char *target, const char *name
     int dir = tree_parent(&u->tree, name, &leaf, err);
     if (held < 0 || dir < 0)
         return dir < 0 ? err_number(err) : err_sys(err, "open a folder of the image");
-    if (u->tree.marks && begins_with(from_leaf, LAYER_WHITEOUT))
+    if (u->tree.marks && text_begins(from_leaf, LAYER_WHITEOUT))
         return no_file(from, err);
     if (fstatat(held, from_leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return u->tree.marks && errno == ENOENT
@@ -265,7 +261,7 @@ static int make_hard_link(struct unpack *u, const char *target, const char *name
 static int whiteout(struct unpack *u, int dir, const char *leaf, struct err *err)
 {
     const char *hidden = leaf + strlen(LAYER_WHITEOUT);
-    if (begins_with(leaf, LAYER_OTHER) && strcmp(leaf, LAYER_OPAQUE) != 0) {
+    if (text_begins(leaf, LAYER_OTHER) && strcmp(leaf, LAYER_OPAQUE) != 0) {
         u->counts.left_out++; /* other marks of a storage driver mean nothing here */
         return 0;
     }
@@ -317,7 +313,7 @@ static int entry(struct unpack *u, struct archive *a, struct archive_entry *e, s
     int dir = tree_parent(&u->tree, name, &leaf, err);
     if (dir < 0)
         return err_wrap(err, "%s", quote(&q, name));
-    int r = u->tree.marks && begins_with(leaf, LAYER_WHITEOUT)
+    int r = u->tree.marks && text_begins(leaf, LAYER_WHITEOUT)
                 ? whiteout(u, dir, leaf, err)
                 : make_entry(u, a, e, name, dir, leaf, err);
     return r < 0 ? err_wrap(err, "%s", quote(&q, name)) : 0;

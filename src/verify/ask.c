@@ -2,6 +2,7 @@
 #include "verify/attack.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -40,7 +41,7 @@ int ask_proxy(const char *request, struct answer *ret)
     if (fd < 0 || send(fd, request, len, MSG_NOSIGNAL) != (ssize_t)len)
         return errno;
     /* A tunnel has a head and no end. */
-    bool tunnel = strncmp(request, "CONNECT ", 8) == 0;
+    bool tunnel = text_begins(request, "CONNECT ");
     for (ssize_t n; used + 1 < sizeof ret->text; used += (size_t)n)
         if ((tunnel && strstr(ret->text, "\r\n\r\n")) ||
             (n = recv(fd, ret->text + used, sizeof ret->text - 1 - used, 0)) <= 0)

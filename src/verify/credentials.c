@@ -3,6 +3,7 @@
 #include "verify/attack.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 
 #include <dirent.h>
@@ -28,7 +29,7 @@ int attack_environment(struct attempt *a)
 static bool find_in(const char *text, ssize_t len, const char *name, char *out, size_t size)
 {
     for (const char *at = text; at < text + len; at += strlen(at) + 1)
-        if (strncmp(at, name, strlen(name)) == 0) {
+        if (text_begins(at, name)) {
             snprintf(out, size, "%.150s", at);
             return true;
         }

@@ -3,6 +3,7 @@
 #include "verify/attack.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/syscalls.h"
 
@@ -72,7 +73,7 @@ int attack_see_host(struct attempt *a)
     ssize_t n = file_read(AT_FDCWD, path, name, sizeof name);
     if (n < 0)
         return (int)-n;
-    if (strncmp(name, "brig-victim", 11) != 0)
+    if (!text_begins(name, "brig-victim"))
         return ATTACK_NOTHING;
     attack_say(a, "process %d of the host: %s", a->place->victim, name);
     return 0;

@@ -3,6 +3,7 @@
 #include "verify/lab.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "verify/attack.h"
 
 #include <arpa/inet.h>
@@ -50,7 +51,7 @@ static void take_note(struct service *s, int server, const char *request)
         s->notes->with_secret[server]++;
     if (secret && line_end && secret < line_end)
         s->notes->secret_in_line++;
-    if (strncmp(request, "GET /after-redirect", 19) == 0)
+    if (text_begins(request, "GET /after-redirect"))
         s->notes->redirected++;
     if (strstr(request, HOST_INNER))
         s->notes->inner++;
@@ -70,7 +71,7 @@ static void answer(struct service *s, int server, int fd)
         request[used + (size_t)n] = '\0';
     }
     take_note(s, server, request);
-    bool redirect = strncmp(request, "GET /redirect", 13) == 0;
+    bool redirect = text_begins(request, "GET /redirect");
     int len = redirect ? snprintf(head, sizeof head,
                                   "HTTP/1.1 302 Found\r\nLocation: http://" HOST_PLAIN
                                   ":%u/after-redirect\r\nContent-Length: 0\r\n\r\n",

@@ -3,6 +3,7 @@
 #include "verify/row.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/procfs.h"
 
@@ -135,7 +136,7 @@ bool look_monitor_threads(const struct sight *s, char *seen, size_t size)
 
 static bool is_runsc(const char *command)
 {
-    return strncmp(command, "runsc-", 6) == 0;
+    return text_begins(command, "runsc-");
 }
 
 /* brig alone says with which options runsc runs: no variable reaches it, and what it is told about

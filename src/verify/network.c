@@ -3,6 +3,7 @@
 #include "verify/attack.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -49,7 +50,7 @@ int attack_any_address(struct attempt *a)
     if (fd < 0 || send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0 ||
         recv(fd, answer, sizeof answer - 1, 0) < 0)
         return errno;
-    return strncmp(answer, "HTTP/1.1 200", 12) == 0 ? 0 : EACCES;
+    return text_begins(answer, "HTTP/1.1 200") ? 0 : EACCES;
 }
 
 int attack_tcp6(struct attempt *a)

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/weaken.h"
 #include "sandbox/sandbox.h"
@@ -344,7 +345,7 @@ static void look_at_tasks(struct scene *s, const struct cell_work *work)
 static bool is_of_the_sandbox(const char *line, const char *supervisors)
 {
     const char *name = strrchr(line, '/');
-    if (!name || strncmp(name, "/brig-", 6) != 0)
+    if (!name || !text_begins(name, "/brig-"))
         return false;
     size_t len = strlen(line);
     for (const char *at = supervisors; (at = strstr(at, line)); at += len)
@@ -384,7 +385,7 @@ static bool exists(const char *path)
 
 static bool is_private_home(const struct scene *s)
 {
-    return strncmp(s->home, "/tmp/brig-", 10) == 0 && !strstr(s->home, "..");
+    return text_begins(s->home, "/tmp/brig-") && !strstr(s->home, "..");
 }
 
 /* A module cannot give its runner a name: it is called as the file that was started. */

@@ -1,6 +1,8 @@
 /* What engines complain of, made fit to be shown. */
 #include "warden/complaint.h"
 
+#include "base/text.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@ const char *complaint_text(const struct complaint *c)
 {
     static const char *const own[] = {"brig-gvisor: ", "brig-vmm: ", "brig: "};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (strncmp(c->text, own[i], strlen(own[i])) == 0)
+        if (text_begins(c->text, own[i]))
             return c->text + strlen(own[i]);
     return c->text;
 }

@@ -1,6 +1,7 @@
 /* Processes: what the front asks for becomes a sealed block and a few pipes. */
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "sandbox/interpreter.h"
 #include "warden/session.h"
@@ -114,7 +115,7 @@ static void plan_as_root(const char *entry, struct buf *room, struct plan *plan)
         if (strncmp(entry, roots_own[i], strcspn(roots_own[i], "=") + 1) == 0)
             return;
     for (size_t i = 0; i < ARRAY_LEN(homely) && !home; i++)
-        if (strncmp(entry, homely[i], strlen(homely[i])) == 0)
+        if (text_begins(entry, homely[i]))
             home = strstr(entry, HOME_DIR);
     buf_reset(room);
     if (home)
@@ -216,9 +217,9 @@ static int make_block(const struct warden *w, const struct order *o, struct err 
     if (cells)
         cells_plan(w->s, &plan);
     for (size_t i = 0; !cells && o->interpreter && o->interpreter->argv[i]; i++)
-        plan_str(&plan, OP_ARG, o->interpreter->argv[i], NULL, 0);
+        plan_arg(&plan, o->interpreter->argv[i]);
     for (size_t i = 0; !o->interpreter && i < json_count(o->argv); i++)
-        plan_str(&plan, OP_ARG, json_string(json_at(o->argv, i)), NULL, 0);
+        plan_arg(&plan, json_string(json_at(o->argv, i)));
     plan_env(w, o, &plan);
     plan_str(&plan, OP_CWD, behind ? "/" : buf_text(&folder), NULL, 0);
     if (o->tty && !behind)

@@ -150,7 +150,7 @@ static void write_block(struct plan *block)
      * would switch on. */
     const char *const argv[] = {find_python(), "-X", "utf8=0", SHOWN_DIR "/template.py"};
     for (size_t i = 0; i < ARRAY_LEN(argv); i++)
-        plan_str(block, OP_ARG, argv[i], NULL, 0);
+        plan_arg(block, argv[i]);
 }
 
 /* C-1: with an empty environment, which its clones will show as their own. */

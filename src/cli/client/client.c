@@ -3,6 +3,7 @@
 #include "cli/client/client.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/state.h"
 #include "cli/verb.h"
 #include "http/url.h"
@@ -82,14 +83,14 @@ static int no_daemon(const char *place, struct err *err)
 static int read_address(struct client *c, const char *text, struct err *err)
 {
     struct url url;
-    if (strncmp(text, "unix:", 5) == 0) {
+    if (text_begins(text, "unix:")) {
         if (strlen(text + 5) == 0 || strlen(text + 5) >= sizeof c->path)
             return err_set(err, ERR_USAGE, "'%.80s' names no socket", text);
         snprintf(c->path, sizeof c->path, "%s", text + 5);
         snprintf(c->authority, sizeof c->authority, "localhost");
         return 0;
     }
-    if (strncmp(text, "https:", 6) == 0) {
+    if (text_begins(text, "https:")) {
         err_set(err, ERR_USAGE, "'%.80s': brig's own verbs speak no TLS", text);
         return err_hint(err, "on the daemon's machine name its UNIX socket: --host unix:PATH");
     }
@@ -241,7 +242,7 @@ static int send_head(struct call *call, const struct client *c, const struct ask
                      uint64_t length, struct err *err)
 {
     cleanup_buf struct buf head = {0};
-    bool stream = ask->type && strncmp(ask->type, "application/connect+", 20) == 0;
+    bool stream = ask->type && text_begins(ask->type, "application/connect+");
     buf_init(&head, 64u << 10);
     buf_fmt(&head, "%s %s HTTP/1.1\r\nHost: %s\r\nX-API-KEY: %s\r\nUser-Agent: brig/%s\r\n",
             ask->method, ask->path, c->authority, c->key, BRIG_VERSION);

@@ -1,5 +1,6 @@
 /* Whole answers, and what the verbs want to know of them. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/client/client.h"
 
 #include <ctype.h>
@@ -127,7 +128,7 @@ static int compare_id(void *ctx, const struct json *box, struct err *err)
     struct search *s = ctx;
     const char *id = json_text(box, "sandboxID");
     (void)err;
-    if (!id || s->exact || strncmp(id, s->text, strlen(s->text)) != 0)
+    if (!id || s->exact || !text_begins(id, s->text))
         return 0;
     snprintf(s->found, sizeof s->found, "%s", id);
     s->exact = strcmp(id, s->text) == 0;

@@ -1,6 +1,7 @@
 /* `brig cp` out of a sandbox. Names and contents come from hostile code: nothing is written outside
  * of the target, and no link is followed on the way. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/client/cp.h"
 #include "cli/path.h"
 #include "cli/term.h"
@@ -129,11 +130,10 @@ static int get_one(struct copy *c, const struct json *entry, const char *top, in
                    struct err *err)
 {
     const char *type = json_text(entry, "type"), *path = json_text(entry, "path");
-    size_t len = strlen(top);
     cleanup_buf struct buf name = {0};
-    bool good = type && path && strncmp(path, top, len) == 0 && path[len] == '/';
+    bool good = type && path && path_below(path, top);
     if (good)
-        copy_name_of(&name, path + len + 1);
+        copy_name_of(&name, path + strlen(top) + 1);
     if (!good || name.failed || !plain(buf_text(&name))) {
         term_say("a name that cannot be used here was left out");
         return 0;

@@ -2,6 +2,7 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "base/text.h"
 #include "cli/client/boxes.h"
 #include "cli/term.h"
 #include "http/connect.h"
@@ -266,7 +267,7 @@ static int put(const struct json *data, const char *name, int fd, struct err *er
 static int status_of(const struct json *end)
 {
     const char *status = json_text(end, "status");
-    int number = status && !strncmp(status, "signal: ", 8) ? signal_of_words(status + 8) : 0;
+    int number = status && text_begins(status, "signal: ") ? signal_of_words(status + 8) : 0;
     if (number > 0)
         return 128 + number;
     return (int)(member_int(end, "exitCode", 0) & 255);
@@ -277,7 +278,7 @@ static int status_of(const struct json *end)
 static const char *explained(const char *error)
 {
     static const char denied[] = "; denied: ";
-    if (error && strncmp(error, "oom_killed:", 11) == 0)
+    if (error && text_begins(error, "oom_killed:"))
         return error;
     const char *at = error ? strstr(error, denied) : NULL;
     return at ? at + strlen("; ") : NULL;

@@ -1,6 +1,7 @@
 /* Audit records, summaries and verdicts as text for people. */
 #include "cli/evidence/audit_text.h"
 
+#include "base/text.h"
 #include "cli/term.h"
 
 #include <inttypes.h>
@@ -21,12 +22,12 @@ static void paint(struct buf *out, bool colour, const char *code)
 static const char *colour_of(const char *kind)
 {
     size_t len = strlen(kind);
-    if (strncmp(kind, "denial", 6) == 0 || strcmp(kind, "daemon.crashed") == 0 ||
+    if (text_begins(kind, "denial") || strcmp(kind, "daemon.crashed") == 0 ||
         strcmp(kind, "audit.resumed") == 0)
         return RED;
     if (len > 8 && strcmp(kind + len - 8, ".refused") == 0)
         return YELLOW;
-    return strncmp(kind, "key.", 4) == 0 ? BOLD : "";
+    return text_begins(kind, "key.") ? BOLD : "";
 }
 
 static void value_text(const struct json *j, struct buf *out)

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/text.h"
 #include "cli/term.h"
 #include "mcp/answer.h"
 #include "mcp/envelope.h"
@@ -118,7 +119,7 @@ static void on_message(void *ctx, const char *text, size_t len)
     bool is_message = len > sizeof(start) && !memcmp(text, start, sizeof(start) - 1) &&
                       !memchr(text, '\n', len) && !memchr(text, '\r', len);
     if (is_message) {
-        f->answered |= strncmp(text + sizeof(start) - 1, "\"method\"", 8) != 0;
+        f->answered |= !text_begins(text + sizeof(start) - 1, "\"method\"");
         put(f->bridge, text, len);
         return;
     }

@@ -8,6 +8,7 @@
 #include "cli/mcp/mcp.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/state.h"
 #include "cli/term.h"
 #include "os/remove.h"
@@ -89,7 +90,7 @@ static void sweep(const char *base)
     DIR *d = opendir(base);
     struct dirent *e;
     while (d && (e = readdir(d)))
-        if (!strncmp(e->d_name, PREFIX, strlen(PREFIX)))
+        if (text_begins(e->d_name, PREFIX))
             sweep_one(dirfd(d), e->d_name);
     if (d)
         closedir(d);

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "base/text.h"
 #include "cli/term.h"
 #include "oci/log.h"
 
@@ -206,7 +207,7 @@ static int leading(int argc, char *const argv[])
         for (size_t i = 0; i < ARRAY_LEN(global_items) && !known; i++) {
             const struct opt *o = &global_items[i];
             size_t len = strlen(o->name);
-            if (strncmp(argv[n], "--", 2) != 0 || strncmp(argv[n] + 2, o->name, len) != 0 ||
+            if (!text_begins(argv[n], "--") || strncmp(argv[n] + 2, o->name, len) != 0 ||
                 (argv[n][2 + len] != '\0' && argv[n][2 + len] != '='))
                 continue;
             known = true;

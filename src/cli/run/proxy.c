@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/hex.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/path.h"
 #include "cli/policy_options.h"
 #include "cli/term.h"
@@ -232,7 +233,7 @@ static int announce(const struct session *s, uint16_t port)
 static void forget_sources(const struct egress *e)
 {
     for (size_t i = 0; i < e->secret_count; i++) {
-        if (strncmp(e->secrets[i].source, "env:", 4) == 0)
+        if (text_begins(e->secrets[i].source, "env:"))
             unsetenv(e->secrets[i].source + 4);
     }
 }

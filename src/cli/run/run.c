@@ -2,6 +2,7 @@
 #include "approvals/approval.h"
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "base/text.h"
 #include "cli/path.h"
 #include "cli/policy_options.h"
 #include "cli/project.h"
@@ -259,7 +260,7 @@ static int open_code_file(const char *file, struct err *err)
 {
     static const char what[] = "cannot read the code from";
     struct reached at;
-    if (strncmp(file, "/dev/fd/", 8) == 0 || strcmp(file, "/dev/stdin") == 0) {
+    if (text_begins(file, "/dev/fd/") || strcmp(file, "/dev/stdin") == 0) {
         int given = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         return given < 0 ? err_sys(err, "%s %s", what, file) : given;
     }

@@ -3,6 +3,7 @@
 
 #include "base/num.h"
 #include "base/quote.h"
+#include "base/text.h"
 
 #include <linux/futex.h>
 #include <stdlib.h>
@@ -41,10 +42,10 @@ int fault_init(const char *spec, struct err *err)
     if (at < 0)
         return err_set(err, ERR_USAGE, "%s is not a fault point", quote(&q, spec));
     const char *rest = spec + len;
-    armed_pause = strncmp(rest, ":pause", 6) == 0;
+    armed_pause = text_begins(rest, ":pause");
     if (armed_pause)
         rest += 6;
-    else if (strncmp(rest, ":kill", 5) == 0)
+    else if (text_begins(rest, ":kill"))
         rest += 5;
     armed_left = 1;
     if (*rest == '@' && (num_parse_uint(rest + 1, &armed_left, err) < 0 || armed_left == 0))

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/num.h"
+#include "base/text.h"
 #include "base/wall.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/random.h"
@@ -526,7 +527,7 @@ void box_explain_oom(const struct box *b, const char *who, struct err *err)
 
 bool err_is_oom(const struct err *err)
 {
-    return err && err->code == ERR_LIMIT && strncmp(err->message, "oom_killed:", 11) == 0;
+    return err && err->code == ERR_LIMIT && text_begins(err->message, "oom_killed:");
 }
 
 static void on_exited(struct box *b, const struct json *tree, int status)

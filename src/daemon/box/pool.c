@@ -8,6 +8,7 @@
  *       failures wait longer and longer. */
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/text.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/random.h"
 #include "daemon/box/box_internal.h"
@@ -350,7 +351,7 @@ struct setting {
 
 void pool_restore(struct core *c, const char *key, const struct json *value)
 {
-    if (strncmp(key, "pool.", 5) != 0 || strlen(key + 5) > 63 || c->setting_count >= TEMPLATES_MAX)
+    if (!text_begins(key, "pool.") || strlen(key + 5) > 63 || c->setting_count >= TEMPLATES_MAX)
         return;
     struct setting *s = calloc(1, sizeof *s);
     if (!s)

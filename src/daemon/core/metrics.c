@@ -1,6 +1,7 @@
 /* Counts and latencies as Prometheus reads them. What can be named is bounded: templates by their
  * number, everything else by tables here. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "daemon/core/core_internal.h"
 
 #include <stdio.h>
@@ -63,7 +64,7 @@ void metrics_reason(struct core *c, const char *reason)
 {
     char name[sizeof c->reasons[0].name];
     to_label(*reason ? reason : "unknown", name, sizeof name);
-    if (strncmp(reason, "limit", 5) == 0)
+    if (text_begins(reason, "limit"))
         core_count(c, COUNT_LIMITS, 1);
     struct reason_count *r = c->reasons, *last = r + REASONS_MAX - 1;
     while (r < last && r->name[0] && strcmp(r->name, name) != 0)

@@ -3,6 +3,7 @@
  * (AU-3). */
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/text.h"
 #include "daemon/core/core_internal.h"
 
 #include <stdio.h>
@@ -79,7 +80,7 @@ static const char *boundary_of(const char *kind)
         {"anomaly.", "audit"},
     };
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
-        if (strncmp(kind, table[i].prefix, strlen(table[i].prefix)) == 0)
+        if (text_begins(kind, table[i].prefix))
             return table[i].boundary;
     return "api";
 }

@@ -1,4 +1,5 @@
 /* Sandboxes as the control plane shows them. */
+#include "base/text.h"
 #include "daemon/api/sign.h"
 #include "daemon/e2b/control.h"
 
@@ -27,7 +28,7 @@ void control_domain(const struct call *call, char out[static DOMAIN_SIZE])
         return;
     }
     const char *name = r->host.kind == HOST_NAME ? r->host.text : "localhost";
-    if (!strncmp(name, api, sizeof(api) - 1) && strchr(name + sizeof(api) - 1, '.'))
+    if (text_begins(name, api) && strchr(name + sizeof(api) - 1, '.'))
         name += sizeof(api) - 1;
     if (r->port)
         snprintf(out, DOMAIN_SIZE, "%s:%u", name, r->port);

@@ -7,6 +7,7 @@
 #include "daemon/e2b/control.h"
 
 #include "base/num.h"
+#include "base/text.h"
 #include "os/signals.h"
 
 #include <stdio.h>
@@ -179,7 +180,7 @@ static bool read_words(struct call *call, struct filter *f)
 static bool read_filter(struct call *call, struct filter *f)
 {
     uint64_t from = UINT64_MAX;
-    *f = (struct filter){.limit = LIMIT_MAX, .second = !strncmp(call->route->path, "/v2/", 4)};
+    *f = (struct filter){.limit = LIMIT_MAX, .second = text_begins(call->route->path, "/v2/")};
     if (!read_number(call, "limit", LIMIT_MAX, &f->limit) ||
         !read_number(call, f->second ? "cursor" : "start", INT64_MAX, &from) ||
         (f->second && !read_words(call, f)))

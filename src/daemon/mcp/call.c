@@ -3,6 +3,7 @@
 #include "daemon/mcp/mcp.h"
 
 #include "base/container.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static bool accepts(const char *accept, const char *type)
     size_t len = strlen(type);
     for (const char *at = accept; *at; at += *at == ',') {
         at += strspn(at, " \t");
-        if ((!strncasecmp(at, type, len) && strchr(" \t;,", at[len])) || !strncmp(at, "*/*", 3))
+        if ((!strncasecmp(at, type, len) && strchr(" \t;,", at[len])) || text_begins(at, "*/*"))
             return true;
         at += strcspn(at, ",");
     }

@@ -10,27 +10,6 @@
 
 #define LOOK_AT 64 /* of those that could give way: more do not come in one round */
 
-/* ---- lists ---- */
-
-void ring_init(struct ring *head)
-{
-    head->next = head->prev = head;
-}
-
-static void ring_add(struct ring *head, struct ring *l)
-{
-    l->next = head;
-    l->prev = head->prev;
-    head->prev->next = l;
-    head->prev = l;
-}
-
-static void ring_remove(struct ring *l)
-{
-    l->prev->next = l->next;
-    l->next->prev = l->prev;
-}
-
 void connection_waits(struct connection *c, enum waiting waiting)
 {
     if (c->waiting == waiting || !c->caller)

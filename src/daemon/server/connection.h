@@ -7,6 +7,7 @@
  * ended. */
 #pragma once
 
+#include "base/ring.h"
 #include "daemon/base/account.h"
 #include "daemon/server/server.h"
 #include "http/chunk.h"
@@ -28,11 +29,6 @@ enum phase {
     PHASE_LINGER,   /* the last answer is out; what still comes is thrown away, or else the answer
                        could be lost with the reset */
     PHASE_DEAD,     /* closed */
-};
-
-/* In the order in which they came. A head is a link that is nobody's. */
-struct ring {
-    struct ring *next, *prev;
 };
 
 /* What a connection waits for from its client; those that wait give way to new ones, the longest
@@ -171,7 +167,6 @@ struct server {
 struct caller *caller_take(struct server *s, const struct caller *who);
 void caller_drop(struct server *s, struct caller *p);
 void callers_free(struct server *s);
-void ring_init(struct ring *head);
 /* Into the list of those that wait for this. */
 void connection_waits(struct connection *c, enum waiting waiting);
 /* Closes the one that has waited longest: of one caller, or of all; without a request before it, or

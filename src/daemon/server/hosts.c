@@ -1,5 +1,6 @@
 /* Which requests a browser, or a name that somebody else chose, may have sent here (D-03). Decides
  * on the parsed Host alone; nothing here depends on a key. */
+#include "base/text.h"
 #include "daemon/server/connection.h"
 
 #include <stdio.h>
@@ -46,7 +47,7 @@ static const struct host_rule *find_rule(const struct server *s, const struct ho
  * no page of that origin: a browser never sends it. */
 static bool is_mcp(const struct http_request *r)
 {
-    return is_this_machine(&r->host) && !strncmp(r->target, "/mcp", 4) &&
+    return is_this_machine(&r->host) && text_begins(r->target, "/mcp") &&
            (!r->target[4] || r->target[4] == '?');
 }
 

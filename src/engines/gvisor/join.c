@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +71,7 @@ __attribute__((noreturn)) static void fail_with(enum err_code code, const char *
 static const char *search_path(const struct join *j)
 {
     for (char **each = j->env; *each; each++)
-        if (strncmp(*each, "PATH=", 5) == 0)
+        if (text_begins(*each, "PATH="))
             return *each + 5;
     return "its usual places";
 }

@@ -23,6 +23,7 @@
 
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -81,7 +82,7 @@ static bool same_name(const char *a, const char *b)
 static bool is_replaced(const char *entry)
 {
     for (char **e = environ; *e; e++)
-        if (strncmp(*e, VARIABLE, strlen(VARIABLE)) == 0 && same_name(*e + strlen(VARIABLE), entry))
+        if (text_begins(*e, VARIABLE) && same_name(*e + strlen(VARIABLE), entry))
             return true;
     return false;
 }
@@ -95,7 +96,7 @@ char **engine_variables(void)
     if (!found)
         engine_fail(NOT_EXECUTABLE, "no memory");
     for (size_t i = 0; i < count; i++) {
-        bool marked = strncmp(environ[i], VARIABLE, strlen(VARIABLE)) == 0;
+        bool marked = text_begins(environ[i], VARIABLE);
         if (marked || !is_replaced(environ[i]))
             found[used++] = environ[i] + (marked ? strlen(VARIABLE) : 0);
     }

@@ -24,6 +24,7 @@
 #include "engines/vm/join.h"
 
 #include "base/num.h"
+#include "base/text.h"
 #include "os/seal.h"
 #include "os/sys.h"
 #include "plan/guest.h"
@@ -219,7 +220,7 @@ static void send_all(const struct join *j, const void *data, size_t len)
 static void plan_variables(struct plan *plan)
 {
     for (char **each = environ; each && *each; each++)
-        if (strncmp(*each, VARIABLE, sizeof VARIABLE - 1) == 0)
+        if (text_begins(*each, VARIABLE))
             plan_str(plan, OP_ENV, *each + sizeof VARIABLE - 1, NULL, 0);
 }
 
@@ -233,7 +234,7 @@ static void send_order(struct join *j)
     }
     plan_init(&plan);
     for (char **each = j->argv; *each; each++)
-        plan_str(&plan, OP_ARG, *each, NULL, 0);
+        plan_arg(&plan, *each);
     plan_variables(&plan);
     plan_str(&plan, OP_CWD, j->folder, NULL, 0);
     if (plan_finish(&plan, &err) < 0)

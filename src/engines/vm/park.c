@@ -7,6 +7,7 @@
  * file is open, and it was told nothing that a clone must not share with another one. */
 #include "base/cleanup.h"
 #include "engines/vm/monitor.h"
+#include "os/fd.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -67,17 +68,6 @@ static int wait_for_dial(struct monitor *m, unsigned seconds, struct err *err)
     }
 }
 
-static int write_all(int fd, const uint8_t *data, size_t len, struct err *err)
-{
-    for (size_t done = 0; done < len;) {
-        ssize_t n = write(fd, data + done, len - done);
-        if (n < 0 && errno != EINTR)
-            return err_sys(err, "write the state of the machine");
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
 static int save(struct monitor *m, int state, struct err *err)
 {
     static uint8_t room[STATE_MAX];
@@ -92,7 +82,9 @@ static int save(struct monitor *m, int state, struct err *err)
         return err_number(err);
     if (w.failed)
         return err_set(err, ERR_LIMIT, "the state of the machine is too large");
-    return write_all(state, w.data, w.len, err);
+    if (fd_write_all(state, w.data, w.len) < 0)
+        return err_sys(err, "write the state of the machine");
+    return 0;
 }
 
 int park(struct monitor *m, int state, unsigned seconds, struct err *err)

@@ -14,6 +14,7 @@
  * Of its environment the module gets what stands behind the mark "brig:". Exit status: the
  * module's; 126 if it cannot be run. A trap ends it as abort() would, a stack that overflows as
  * SIGSEGV. */
+#include "base/text.h"
 #include "engines/wasm/engine.h"
 #include "engines/wasm/seal.h"
 #include "os/weaken.h"
@@ -147,7 +148,7 @@ static void take_variables(void)
     if (!found)
         fail("no memory");
     for (uint32_t i = 0; i < count; i++)
-        if (strncmp(environ[i], VARIABLE, strlen(VARIABLE)) == 0)
+        if (text_begins(environ[i], VARIABLE))
             found[used++] = environ[i] + strlen(VARIABLE);
     world.env = found;
     world.env_count = used;

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/sys.h"
 
@@ -162,7 +163,7 @@ static int pack_known(struct packing *p, int dir, const char *leaf, struct err *
         return err_number(err);
     if (p->overlay && S_ISCHR(sb.st_mode) && sb.st_rdev == makedev(0, 0))
         return whiteout(p, err);
-    if (strncmp(leaf, WHITEOUT, strlen(WHITEOUT)) == 0) {
+    if (text_begins(leaf, WHITEOUT)) {
         err_set(err, ERR_REFUSED, "it has a name that means something else in a layer");
         return err_hint(err, "remove or rename what begins with " WHITEOUT);
     }
@@ -227,7 +228,7 @@ static bool is_ours(const char *name)
     for (size_t i = 0; i < ARRAY_LEN(ours); i++)
         if (strcmp(name, ours[i]) == 0)
             return true;
-    return strncmp(name, ".brig", 5) == 0;
+    return text_begins(name, ".brig");
 }
 
 static const struct run_change *find_top(const struct run_changes *c, const char *name)

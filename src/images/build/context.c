@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "os/fd.h"
 #include "os/sys.h"
 
@@ -147,7 +148,7 @@ static int make_folder(struct copying *c, const char *to, mode_t mode, time_t ti
 static int copy_entry(struct copying *c, struct entry *e, struct err *err)
 {
     struct stat sb;
-    if (strncmp(e->leaf, ".wh.", 4) == 0)
+    if (text_begins(e->leaf, ".wh."))
         return refuse(e, "has a name that means something else in a layer", err);
     if (fstatat(e->dir, e->leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return err_sys(err, "look at a file of %s", c->of);

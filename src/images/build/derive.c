@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/sha256.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -235,7 +236,7 @@ static void write_map(struct json_writer *w, const char *key, const struct json 
         bool again = false;
         const char *name = json_key_at(old, i);
         for (size_t n = 0; n < more->count && !again; n++)
-            again = strncmp(more->items[n], name, strlen(name)) == 0 &&
+            again = text_begins(more->items[n], name) &&
                     more->items[n][strlen(name)] == (values ? '=' : '\0');
         if (!again)
             jw_kv_json(w, name, json_value_at(old, i));

@@ -2,6 +2,7 @@
  * an error; see mounts.c. */
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "images/build/mounts.h"
 
 #include <stdio.h>
@@ -80,12 +81,10 @@ static bool is_own_place(const char *target)
 {
     static const char *const ours[] = {"/dev", "/proc", "/sys",      "/tmp",
                                        "/run", "/home", "/workspace"};
-    for (size_t n = 0; n < ARRAY_LEN(ours); n++) {
-        size_t len = strlen(ours[n]);
-        if (strncmp(target, ours[n], len) == 0 && (target[len] == '/' || target[len] == '\0'))
+    for (size_t n = 0; n < ARRAY_LEN(ours); n++)
+        if (path_within(target, ours[n]))
             return true;
-    }
-    return strncmp(target, "/.brig", 6) == 0;
+    return text_begins(target, "/.brig");
 }
 
 static int check(struct run_mount *m, const char *folder, struct err *err)

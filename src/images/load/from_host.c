@@ -5,6 +5,7 @@
  *        to start. No user, key, host name or machine id of the host's does. */
 #include "base/cleanup.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "images/load/host.h"
 #include "images/load/load.h"
 #include "os/fd.h"
@@ -19,16 +20,6 @@
 
 #define ALTERNATIVES "/var/lib/dpkg/alternatives"
 
-static bool begins(const char *path, const char *with)
-{
-    return strncmp(path, with, strlen(with)) == 0;
-}
-
-static bool lies_in(const char *path, const char *folder)
-{
-    return begins(path, folder) && (!path[strlen(folder)] || path[strlen(folder)] == '/');
-}
-
 static bool is_wanted(const char *path)
 {
     static const char *const skipped[] = {"/usr/share/doc",    "/usr/share/man",
@@ -40,13 +31,13 @@ static bool is_wanted(const char *path)
         "/etc/mime.types",    "/etc/perl/",           "/etc/protocols",  "/etc/python3",
         "/etc/services",      "/etc/ssl/openssl.cnf", "/etc/terminfo/",  "/etc/java-"};
     for (size_t i = 0; i < ARRAY_LEN(skipped); i++)
-        if (lies_in(path, skipped[i]))
+        if (path_within(path, skipped[i]))
             return false;
     for (size_t i = 0; i < ARRAY_LEN(etc); i++)
-        if (begins(path, etc[i]))
+        if (text_begins(path, etc[i]))
             return true;
     for (size_t i = 0; i < ARRAY_LEN(roots); i++)
-        if (begins(path, roots[i]))
+        if (text_begins(path, roots[i]))
             return true;
     return false;
 }

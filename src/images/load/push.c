@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/layer_marks.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "images/load/load.h"
 #include "images/load/skopeo.h"
 #include "images/load/tar.h"
@@ -171,7 +172,7 @@ static int put_mark(struct packing *p, int dir, const char *leaf, struct err *er
     char target[PATH_MAX], name[PATH_MAX];
     if (strcmp(leaf, LAYER_VIA) == 0)
         return 0;
-    if (strncmp(leaf, LAYER_LINK, strlen(LAYER_LINK)) != 0)
+    if (!text_begins(leaf, LAYER_LINK))
         return tar_text(p->tar, p->name, "", 0, 0600, err);
     size_t folder = strlen(p->name) - strlen(leaf);
     snprintf(name, sizeof name, "%.*s%s", (int)folder, p->name, leaf + strlen(LAYER_LINK));
@@ -194,7 +195,7 @@ static int put_entry(struct packing *p, int dir, const char *leaf, const struct 
                      struct err *err)
 {
     char target[PATH_MAX];
-    if (strncmp(leaf, LAYER_WHITEOUT, strlen(LAYER_WHITEOUT)) == 0)
+    if (text_begins(leaf, LAYER_WHITEOUT))
         return put_mark(p, dir, leaf, err);
     if (S_ISDIR(sb->st_mode))
         return put_folder(p, dir, leaf, sb, err);

@@ -3,6 +3,7 @@
 #include "kernel/process/broker.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "kernel/process/task_memory.h"
 #include "os/sys.h"
 
@@ -58,12 +59,9 @@ static bool is_own(const struct kernel *k, int fd)
     if (n <= 0 || n >= (ssize_t)sizeof where - 1)
         return false;
     where[n] = '\0';
-    for (unsigned i = 0; i < k->place_count; i++) {
-        size_t len = strlen(k->places[i].path);
-        if (k->places[i].writable && strncmp(where, k->places[i].path, len) == 0 &&
-            where[len] == '/')
+    for (unsigned i = 0; i < k->place_count; i++)
+        if (k->places[i].writable && path_below(where, k->places[i].path))
             return true;
-    }
     return false;
 }
 

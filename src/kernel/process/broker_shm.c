@@ -13,6 +13,7 @@
  * nothing but a plain file is followed or opened. Every call that is not served goes on as it is
  * and meets Landlock, whatever its path says by then (K-4). */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "kernel/process/broker.h"
 #include "kernel/process/task_memory.h"
 #include "os/sys.h"
@@ -32,8 +33,7 @@
 /* A plain name in /dev/shm; NULL if it is anything else. */
 static const char *read_name(int mem, uint64_t address, char room[static PATH_MAX])
 {
-    if (task_copy_path(mem, address, room) < 0 ||
-        strncmp(room, SHM_PLACE, sizeof SHM_PLACE - 1) != 0)
+    if (task_copy_path(mem, address, room) < 0 || !text_begins(room, SHM_PLACE))
         return NULL;
     const char *name = room + sizeof SHM_PLACE - 1;
     bool plain = *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;

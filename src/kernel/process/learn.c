@@ -3,6 +3,7 @@
 #include "kernel/process/learn.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "kernel/process/hand.h"
 #include "os/sys.h"
 
@@ -151,12 +152,9 @@ static unsigned look_inside(int root, const char *path)
 static unsigned look_at_own(const struct kernel *k, const char *path)
 {
     struct stat sb;
-    for (unsigned i = 0; i < k->place_count; i++) {
-        size_t len = strlen(k->places[i].path);
-        if (k->places[i].own && strncmp(path, k->places[i].path, len) == 0 &&
-            (path[len] == '/' || path[len] == '\0'))
+    for (unsigned i = 0; i < k->place_count; i++)
+        if (k->places[i].own && path_within(path, k->places[i].path))
             return fstatat(AT_FDCWD, path, &sb, AT_SYMLINK_NOFOLLOW) < 0 ? ASKED_MISSING : 0;
-    }
     return ASKED_UNKNOWN;
 }
 

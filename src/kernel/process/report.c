@@ -3,6 +3,7 @@
 #include "kernel/process/report.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "kernel/process/hand.h"
 #include "kernel/process/task_memory.h"
 #include "os/sys.h"
@@ -97,9 +98,7 @@ static const struct kernel_place *place_of(const struct kernel *k, const char *p
     size_t best_len = 0;
     for (unsigned i = 0; i < k->place_count; i++) {
         size_t len = strlen(k->places[i].path);
-        bool covers =
-            strncmp(path, k->places[i].path, len) == 0 && (path[len] == '/' || path[len] == '\0');
-        if (covers && len >= best_len) {
+        if (path_within(path, k->places[i].path) && len >= best_len) {
             best = &k->places[i];
             best_len = len;
         }

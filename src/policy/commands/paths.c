@@ -1,12 +1,9 @@
 /* Paths in command lines: where they lead, as far as can be told from the text. */
+#include "base/cleanup.h"
+#include "base/text.h"
 #include "policy/commands/internal.h"
 
 #include <string.h>
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
 
 static bool ends(const char *text, const char *with)
 {
@@ -14,10 +11,12 @@ static bool ends(const char *text, const char *with)
     return a >= b && strcmp(text + a - b, with) == 0;
 }
 
-static bool is_or_below(const char *path, const char *place)
+static bool within_any(const char *path, const char *const *places, size_t count)
 {
-    size_t len = strlen(place);
-    return strncmp(path, place, len) == 0 && (path[len] == '\0' || path[len] == '/');
+    for (size_t i = 0; i < count; i++)
+        if (path_within(path, places[i]))
+            return true;
+    return false;
 }
 
 /* ---- outside of the workspace ---- */
@@ -51,7 +50,7 @@ static enum place absolute_place(const struct command_place *at, const char *pat
     enum place best = PLACE_OUTSIDE;
     for (size_t i = 0; at && i < at->root_count; i++) {
         const char *root = at->roots[i];
-        if (!is_or_below(path, root))
+        if (!path_within(path, root))
             continue;
         const char *rest = path + strlen(root);
         enum place here = relative_place(rest + strspn(rest, "/"));
@@ -67,9 +66,9 @@ static const char *known_variable(const char *path, bool *ret_temporary)
     static const char *const temporary[] = {"$TMPDIR", "${TMPDIR}"};
     *ret_temporary = false;
     for (size_t i = 0; i < 2; i++) {
-        if (is_or_below(path, here[i]))
+        if (path_within(path, here[i]))
             return path + strlen(here[i]);
-        if (is_or_below(path, temporary[i])) {
+        if (path_within(path, temporary[i])) {
             *ret_temporary = true;
             return path + strlen(temporary[i]);
         }
@@ -79,7 +78,7 @@ static const char *known_variable(const char *path, bool *ret_temporary)
 
 static bool is_everything(const char *path)
 {
-    while (begins(path, "./"))
+    while (text_begins(path, "./"))
         path += 2;
     return strcmp(path, "*") == 0 || strcmp(path, ".*") == 0 || strcmp(path, "**") == 0;
 }
@@ -124,12 +123,12 @@ static const char *below_home(const char *path)
 {
     static const char *const homes[] = {"~/", "$HOME/", "${HOME}/", "/root/"};
     for (size_t i = 0; i < 4; i++)
-        if (begins(path, homes[i]))
+        if (text_begins(path, homes[i]))
             return path + strlen(homes[i]);
-    const char *name = begins(path, "/home/")    ? path + 6
-                       : begins(path, "/Users/") ? path + 7
-                       : path[0] == '~'          ? path + 1
-                                                 : NULL;
+    const char *name = text_begins(path, "/home/")    ? path + 6
+                       : text_begins(path, "/Users/") ? path + 7
+                       : path[0] == '~'               ? path + 1
+                                                      : NULL;
     const char *slash = name ? strchr(name, '/') : NULL;
     return slash ? slash + 1 : NULL;
 }
@@ -176,15 +175,12 @@ bool path_is_credential(const char *path)
     const char *rest = below_home(path);
     if (is_public_part(path))
         return false;
-    for (size_t i = 0; rest && i < sizeof in_home / sizeof *in_home; i++)
-        if (is_or_below(rest, in_home[i]))
-            return true;
-    for (size_t i = 0; i < sizeof anywhere / sizeof *anywhere; i++)
-        if (is_or_below(path, anywhere[i]))
-            return true;
-    if (begins(path, "/etc/ssh/") && strstr(path, "_key"))
+    if ((rest && within_any(rest, in_home, ARRAY_LEN(in_home))) ||
+        within_any(path, anywhere, ARRAY_LEN(anywhere)))
         return true;
-    if (begins(path, "/proc/") && ends(path, "/environ"))
+    if (text_begins(path, "/etc/ssh/") && strstr(path, "_key"))
+        return true;
+    if (text_begins(path, "/proc/") && ends(path, "/environ"))
         return true;
     return word_is(command_program(path), names, sizeof names / sizeof *names);
 }
@@ -193,10 +189,10 @@ bool path_is_disk(const char *path)
 {
     static const char *const kinds[] = {"sd",  "hd", "vd",   "xvd",   "nvme", "mmcblk", "mapper/",
                                         "dm-", "md", "loop", "disk/", "mem",  "kmem",   "port"};
-    if (!begins(path, "/dev/"))
+    if (!text_begins(path, "/dev/"))
         return false;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (begins(path + 5, kinds[i]))
+        if (text_begins(path + 5, kinds[i]))
             return true;
     return false;
 }
@@ -214,11 +210,8 @@ bool path_is_startup(const char *path)
                                            "/etc/ld.so.preload", "/etc/rc.local",   "/etc/sudoers",
                                            "/etc/sudoers.d",     "/etc/passwd"};
     const char *rest = below_home(path);
-    for (size_t i = 0; rest && i < sizeof in_home / sizeof *in_home; i++)
-        if (is_or_below(rest, in_home[i]))
-            return true;
-    for (size_t i = 0; i < sizeof anywhere / sizeof *anywhere; i++)
-        if (is_or_below(path, anywhere[i]))
-            return true;
+    if ((rest && within_any(rest, in_home, ARRAY_LEN(in_home))) ||
+        within_any(path, anywhere, ARRAY_LEN(anywhere)))
+        return true;
     return strstr(path, ".git/hooks/") != NULL || ends(path, "/authorized_keys");
 }

@@ -1,6 +1,7 @@
 /* What only shows in a script: pipes into interpreters, functions that call themselves,
  * redirections. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "policy/commands/internal.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ bool word_downloads(const struct shell_script *s, const struct shell_word *w)
 
 static bool is_interpreter(const char *program)
 {
-    return strncmp(program, "python", 6) == 0 ||
+    return text_begins(program, "python") ||
            WORD_IS(program, "perl", "ruby", "node", "php", "lua", "deno", "bun");
 }
 

@@ -1,6 +1,7 @@
 /* The shapes of dangerous commands. Each looks at one command line; what needs a script to show is
  * in script.c. A shape is a hint for a person: it misses what is hidden well enough. */
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "policy/commands/internal.h"
 
 #include <string.h>
@@ -193,8 +194,7 @@ static bool push_forces(const struct command_line *l, size_t verb)
     for (size_t i = verb + 1; i < l->argc; i++) {
         const char *w = l->argv[i];
         bool cluster = w[0] == '-' && w[1] && w[1] != '-' && strpbrk(w + 1, "fd");
-        if (cluster || strncmp(w, "--force", 7) == 0 ||
-            WORD_IS(w, "--mirror", "--delete", "--prune"))
+        if (cluster || text_begins(w, "--force") || WORD_IS(w, "--mirror", "--delete", "--prune"))
             return true;
         if ((w[0] == '+' || w[0] == ':') && w[1])
             return true;
@@ -324,9 +324,9 @@ static bool publishes(const struct command_line *l, const char *program)
         return false;
     if (says_one_of(l, list, ARRAY_LEN(list)))
         return true;
-    if (strncmp(program, "python", 6) == 0 && l->argc > 3 && strcmp(l->argv[1], "-m") == 0)
+    if (text_begins(program, "python") && l->argc > 3 && strcmp(l->argv[1], "-m") == 0)
         return strcmp(l->argv[2], "twine") == 0 && strcmp(l->argv[3], "upload") == 0;
-    return strncmp(program, "python", 6) == 0 && l->argc > 2 &&
+    return text_begins(program, "python") && l->argc > 2 &&
            strcmp(command_program(l->argv[1]), "setup.py") == 0 && WORD_IS(l->argv[2], "upload");
 }
 
@@ -343,13 +343,13 @@ static bool only_lists(const struct command_line *l)
 
 static bool hurts_disk(const struct command_line *l, const char *program)
 {
-    if (strncmp(program, "mkfs", 4) == 0 ||
+    if (text_begins(program, "mkfs") ||
         WORD_IS(program, "mke2fs", "mkswap", "wipefs", "blkdiscard", "fdisk", "sfdisk", "cfdisk",
                 "gdisk", "sgdisk", "parted", "badblocks"))
         return !only_lists(l) && any_operand(l, names_disk);
     if (WORD_IS(program, "dd", "shred", "tee", "cp", "mv", "truncate"))
         for (size_t i = 1; i < l->argc; i++)
-            if (path_is_disk(strncmp(l->argv[i], "of=", 3) == 0 ? l->argv[i] + 3 : l->argv[i]) &&
+            if (path_is_disk(text_begins(l->argv[i], "of=") ? l->argv[i] + 3 : l->argv[i]) &&
                 (strcmp(program, "cp") != 0 || i + 1 == l->argc))
                 return true;
     if (strcmp(program, "cryptsetup") == 0)

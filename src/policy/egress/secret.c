@@ -1,6 +1,7 @@
 /* Secrets, as far as a policy knows them: a name, a source, and the one origin they are for. */
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "base/text.h"
 #include "http/name.h"
 #include "policy/egress/internal.h"
 #include "policy/paths.h"
@@ -203,7 +204,7 @@ static bool is_framing(const char *name)
             return true;
     }
     for (size_t i = 0; i < ARRAY_LEN(families); i++) {
-        if (strncmp(f.text, families[i], strlen(families[i])) == 0)
+        if (text_begins(f.text, families[i]))
             return true;
     }
     return false;

@@ -24,7 +24,7 @@ bool rule_reaches(const struct egress_rule *have, const struct egress_rule *want
            pattern_covers(&have->host, &want->host);
 }
 
-static bool path_is_within(const struct text_list *have, const char *path)
+static bool may_ask(const struct text_list *have, const char *path)
 {
     if (list_has(have, path))
         return true;
@@ -42,7 +42,7 @@ static int intersect(struct text_list *out, const struct text_list *have,
     if (!have->count || !want->count)
         return list_copy(out, have->count ? have : want, err);
     for (size_t i = 0; i < want->count; i++) {
-        bool in = paths ? path_is_within(have, want->items[i]) : list_has(have, want->items[i]);
+        bool in = paths ? may_ask(have, want->items[i]) : list_has(have, want->items[i]);
         int r = in ? list_add(out, want->items[i], err) : 0;
         if (r < 0)
             return r;
@@ -117,7 +117,7 @@ static const char *beyond(const struct policy *p, const struct egress_rule *want
                 const char *item = lists[l]->items[i];
                 found = rule_reaches(have, want) &&
                         (l == 0 ? !have->methods.count || list_has(&have->methods, item)
-                                : !have->paths.count || path_is_within(&have->paths, item));
+                                : !have->paths.count || may_ask(&have->paths, item));
             }
             if (!found)
                 return lists[l]->items[i];

@@ -2,6 +2,7 @@
 #include "policy/learn/learn.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "policy/paths.h"
 
 #include <stdlib.h>
@@ -46,7 +47,8 @@ static bool covers(const struct learn_line *outer, const struct learn_line *inne
         return false;
     if (outer->kind == LEARN_RO && inner->kind == LEARN_RW)
         return false;
-    if (!path_within(inner->value, outer->value) || !path_within(place_of(inner), place_of(outer)))
+    if (!path_covered(inner->value, outer->value) ||
+        !path_covered(place_of(inner), place_of(outer)))
         return false;
     bool same = strcmp(inner->value, outer->value) == 0;
     if (same)
@@ -77,7 +79,7 @@ static void drop_ways(struct learn *l)
         bool needed = true;
         for (size_t k = 0; way->looked && is_grant(way) && k < l->line_count && needed; k++)
             needed = k == i || !is_grant(&l->lines[k]) ||
-                     !path_within(place_of(&l->lines[k]), place_of(way));
+                     !path_covered(place_of(&l->lines[k]), place_of(way));
         if (!needed)
             learn_drop(l, i--);
     }

@@ -6,6 +6,7 @@
 #include "policy/learn/learn.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
 #include "policy/paths.h"
@@ -48,11 +49,11 @@ static void drop_replaced(struct policy *p, const struct learn_line *line, bool 
     for (size_t i = 0; i < p->grant_count; i++) {
         struct grant *g = &p->grants[i];
         bool same = strcmp(g->dest, place_of(line)) == 0;
-        bool inside = line->is_dir && path_within(g->dest, place_of(line)) &&
-                      path_within(g->source, line->value) &&
+        bool inside = line->is_dir && path_covered(g->dest, place_of(line)) &&
+                      path_covered(g->source, line->value) &&
                       (line->kind == LEARN_RW || !g->writable);
         bool left_behind = moved && line->is_dir && !g->writable &&
-                           strcmp(g->source, g->dest) != 0 && path_within(g->source, line->value);
+                           strcmp(g->source, g->dest) != 0 && path_covered(g->source, line->value);
         if (!same && !inside && !left_behind)
             continue;
         free(g->source);

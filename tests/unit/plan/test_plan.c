@@ -122,7 +122,7 @@ Test(plan, too_many_bytes_are_refused)
     cleanup_free char *big = calloc(1, PLAN_MAX_BYTES + 16);
     plan_init(&p);
     memset(big, 'x', PLAN_MAX_BYTES + 8);
-    plan_str(&p, OP_ARG, big, NULL, 0);
+    plan_arg(&p, big);
     cr_assert_lt(plan_finish(&p, &err), 0);
     cr_assert_eq(err.code, ERR_LIMIT);
     plan_done(&p);
