@@ -70,16 +70,6 @@ static void step(void)
     check();
 }
 
-static size_t packet(struct driver *v, const uint8_t *data, size_t size)
-{
-    size_t len = data[0] | (size_t)(data[1] & 31) << 8;
-    if (len > size - 2)
-        len = size - 2;
-    if (len > 0)
-        driver_request(v, 1, data + 2, (uint32_t)len, 0);
-    return len + 2;
-}
-
 static void finish(struct driver *v)
 {
     for (unsigned i = 0; i < VSOCK_CARRIED; i++)
@@ -109,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint8_t how = data[at + 1];
         if (how & 128)
             driver_buffers(&v, 0);
-        at += packet(&v, data + at, size - at);
+        at += driver_packet(&v, 31, data + at, size - at);
         play_peers(how >> 5 & 3);
         if (how == 0xff)
             play_peers(4);

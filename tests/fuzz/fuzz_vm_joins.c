@@ -72,16 +72,6 @@ static void play(uint8_t how)
     }
 }
 
-static size_t packet(struct driver *v, const uint8_t *data, size_t size)
-{
-    size_t len = data[0] | (size_t)(data[1] & 31) << 8;
-    if (len > size - 2)
-        len = size - 2;
-    if (len > 0)
-        driver_request(v, 1, data + 2, (uint32_t)len, 0);
-    return len + 2;
-}
-
 static void finish(struct driver *v)
 {
     for (unsigned i = 0; i < VSOCK_JOINED; i++)
@@ -108,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t at = 0; at + 2 < size;) {
         driver_buffers(&v, 0);
         play(data[at + 1]);
-        at += packet(&v, data + at, size - at);
+        at += driver_packet(&v, 31, data + at, size - at);
         step();
     }
     step();

@@ -23,13 +23,6 @@ static struct vsock vsock;
 static struct session session;
 static int null = -1, log_fd = -1;
 
-struct packet {
-    uint64_t from, to;
-    uint32_t from_port, to_port, len;
-    uint16_t type, op;
-    uint32_t flags, room, read;
-} __attribute__((packed));
-
 /* The session speaks on descriptors 1 and 2; what the sanitizers say goes where it went. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -51,16 +44,16 @@ static void require(bool good)
 static void send_packet(struct driver *v, unsigned stream, uint16_t op, const uint8_t *data,
                         size_t len)
 {
-    uint8_t bytes[sizeof(struct packet) + PIECE];
-    const struct packet p = {.from = VSOCK_GUEST,
-                             .to = 2,
-                             .from_port = 1000 + stream,
-                             .to_port = 1 + stream,
-                             .len = (uint32_t)len,
-                             .type = 1,
-                             .op = op,
-                             .flags = op == SHUTDOWN ? 3 : 0,
-                             .room = 1u << 20};
+    uint8_t bytes[sizeof(struct vsock_packet) + PIECE];
+    const struct vsock_packet p = {.from = VSOCK_GUEST,
+                                   .to = 2,
+                                   .from_port = 1000 + stream,
+                                   .to_port = 1 + stream,
+                                   .len = (uint32_t)len,
+                                   .type = 1,
+                                   .op = op,
+                                   .flags = op == SHUTDOWN ? 3 : 0,
+                                   .room = 1u << 20};
     memcpy(bytes, &p, sizeof p);
     memcpy(bytes + sizeof p, data, len);
     driver_buffers(v, 0);

@@ -5,16 +5,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Each packet of the input has a length before it. */
-static size_t packet(struct driver *v, const uint8_t *data, size_t size)
-{
-    size_t len = data[0] | (size_t)data[1] << 8;
-    if (len > size - 2)
-        len = size - 2;
-    if (len > 0)
-        driver_request(v, 1, data + 2, (uint32_t)len, 0);
-    return len + 2;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct driver v = {0};
@@ -29,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             driver_part(&v, 0, 5, DRIVER_BASE + DRIVER_PART + 0x20000, 4096, 2, 0);
             driver_offer(&v, 0, 5);
         }
-        at += packet(&v, data + at, size - at);
+        at += driver_packet(&v, 0xff, data + at, size - at);
         for (unsigned i = 0; i < VSOCK_STREAMS; i++) {
             if (vsock.streams[i].from_len > VSOCK_WINDOW || vsock.streams[i].to_len > VSOCK_WINDOW)
                 abort();

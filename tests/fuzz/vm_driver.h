@@ -114,4 +114,16 @@ static inline void driver_request(struct driver *v, uint32_t q, const void *data
     driver_offer(v, q, 0);
     device_notify(v->device, q);
 }
+/* A piece of a fuzzer's input as a packet: two bytes say its length, where the mask has
+ * bits; the others are the caller's. Returns how much of the input it was. */
+static inline size_t driver_packet(struct driver *v, uint8_t mask, const uint8_t *data, size_t size)
+{
+    size_t len = data[0] | (size_t)(data[1] & mask) << 8;
+    if (len > size - 2)
+        len = size - 2;
+    if (len > 0)
+        driver_request(v, 1, data + 2, (uint32_t)len, 0);
+    return len + 2;
+}
+
 #define DRIVER_ANSWER(v) ((v)->memory.host + DRIVER_PART + 0x10000)

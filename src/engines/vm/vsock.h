@@ -23,6 +23,15 @@
 #define VSOCK_RESETS  16u
 #define VSOCK_GUEST   3u /* the guest's address; the monitor's is 2 */
 
+/* What stands before the bytes of each packet, in either direction. */
+struct vsock_packet {
+    uint64_t from, to;
+    uint32_t from_port, to_port, len;
+    uint16_t type, op;
+    uint32_t flags, room, read;
+} __attribute__((packed));
+_Static_assert(sizeof(struct vsock_packet) == 44, "as the specification has it");
+
 struct vsock_stream {
     bool taken_once, open;
     bool held; /* of those behind a port of many: somebody here still works with it */

@@ -21,21 +21,13 @@ enum {
 #define MONITOR      2u
 #define DEVICE_VSOCK 19u
 
-struct packet {
-    uint64_t from, to;
-    uint32_t from_port, to_port, len;
-    uint16_t type, op;
-    uint32_t flags, room, read;
-} __attribute__((packed));
-_Static_assert(sizeof(struct packet) == 44, "as the specification has it");
-
 static struct vsock *of_device(struct device *d)
 {
     return (struct vsock *)(void *)d; /* its first member */
 }
 
 /* False: the guest has no buffer for it now, and rings when it has. */
-static bool send_packet(struct vsock *v, struct packet *p, const uint8_t *data, size_t *len)
+static bool send_packet(struct vsock *v, struct vsock_packet *p, const uint8_t *data, size_t *len)
 {
     struct chain c;
     struct device *d = &v->device;
@@ -89,12 +81,12 @@ static bool send_stream(struct vsock *v, unsigned i, uint16_t op, uint32_t flags
 {
     struct vsock_stream *s = &v->streams[i];
     size_t none = 0;
-    struct packet p = {.from_port = port_of(i),
-                       .to_port = s->guest_port,
-                       .op = op,
-                       .flags = flags,
-                       .room = VSOCK_WINDOW,
-                       .read = s->read};
+    struct vsock_packet p = {.from_port = port_of(i),
+                             .to_port = s->guest_port,
+                             .op = op,
+                             .flags = flags,
+                             .room = VSOCK_WINDOW,
+                             .read = s->read};
     if (!send_packet(v, &p, s->to, len ? len : &none))
         return false;
     s->told = s->read;
@@ -151,9 +143,9 @@ void vsock_flush(struct vsock *v)
     if (v->silent)
         return;
     while (v->reset_count > 0) {
-        struct packet p = {.from_port = v->resets[v->reset_count - 1].port,
-                           .to_port = v->resets[v->reset_count - 1].guest_port,
-                           .op = OP_RESET};
+        struct vsock_packet p = {.from_port = v->resets[v->reset_count - 1].port,
+                                 .to_port = v->resets[v->reset_count - 1].guest_port,
+                                 .op = OP_RESET};
         if (!send_packet(v, &p, NULL, &none))
             break;
         v->reset_count--;
@@ -165,7 +157,7 @@ void vsock_flush(struct vsock *v)
 }
 
 /* VM-7 */
-static void refuse(struct vsock *v, const struct packet *p)
+static void refuse(struct vsock *v, const struct vsock_packet *p)
 {
     if (p->op == OP_RESET || v->reset_count == VSOCK_RESETS)
         return;
@@ -174,7 +166,7 @@ static void refuse(struct vsock *v, const struct packet *p)
 }
 
 /* The one of many that this port of the guest's has. */
-static struct vsock_stream *find_among(struct vsock *v, const struct packet *p)
+static struct vsock_stream *find_among(struct vsock *v, const struct vsock_packet *p)
 {
     struct many m = many_of(v, p->to_port);
     for (unsigned i = m.first; i < m.first + m.count; i++)
@@ -196,7 +188,7 @@ static struct vsock_stream *free_among(struct vsock *v, uint32_t port)
     return NULL;
 }
 
-static struct vsock_stream *find_stream(struct vsock *v, const struct packet *p)
+static struct vsock_stream *find_stream(struct vsock *v, const struct vsock_packet *p)
 {
     if (has_many(p->to_port))
         return find_among(v, p);
@@ -204,7 +196,8 @@ static struct vsock_stream *find_stream(struct vsock *v, const struct packet *p)
 }
 
 /* Whom the guest may dial with this packet: a fixed stream that is new, or one more of many. */
-static struct vsock_stream *dialled(struct vsock *v, struct vsock_stream *s, const struct packet *p)
+static struct vsock_stream *dialled(struct vsock *v, struct vsock_stream *s,
+                                    const struct vsock_packet *p)
 {
     if (p->type != TYPE_STREAM || p->op != OP_REQUEST)
         return NULL;
@@ -213,7 +206,7 @@ static struct vsock_stream *dialled(struct vsock *v, struct vsock_stream *s, con
     return s && !s->taken_once ? s : NULL;
 }
 
-static void connect_stream(struct vsock *v, struct vsock_stream *s, const struct packet *p)
+static void connect_stream(struct vsock *v, struct vsock_stream *s, const struct vsock_packet *p)
 {
     s->taken_once = s->open = s->answer = true;
     s->guest_port = p->from_port;
@@ -223,7 +216,7 @@ static void connect_stream(struct vsock *v, struct vsock_stream *s, const struct
 }
 
 static void take_data(struct vsock *v, struct vsock_stream *s, const struct chain *c,
-                      const struct packet *p)
+                      const struct vsock_packet *p)
 {
     /* VM-6: beyond what was granted, after the end, or not as long as it says. */
     if (p->len > VSOCK_WINDOW - s->from_len || s->guest_ended || p->len > c->in_len - sizeof *p) {
@@ -235,7 +228,7 @@ static void take_data(struct vsock *v, struct vsock_stream *s, const struct chai
     v->changed = true;
 }
 
-static void take_shutdown(struct vsock *v, struct vsock_stream *s, const struct packet *p)
+static void take_shutdown(struct vsock *v, struct vsock_stream *s, const struct vsock_packet *p)
 {
     if (p->flags & SHUT_SEND)
         s->guest_ended = true;
@@ -250,7 +243,7 @@ static void take_shutdown(struct vsock *v, struct vsock_stream *s, const struct 
 
 static void take_packet(struct vsock *v, const struct chain *c)
 {
-    struct packet p;
+    struct vsock_packet p;
     if (chain_read(c, 0, &p, sizeof p) < sizeof p)
         return;
     if (p.from != VSOCK_GUEST || p.to != MONITOR)
@@ -434,7 +427,7 @@ bool vsock_restore(struct vsock *v, struct state_reader *r)
     struct vsock_state state;
     if (!device_restore(&v->device, r) || !state_get(r, TAG_VSOCK, &state, sizeof state))
         return false;
-    const struct packet p = {
+    const struct vsock_packet p = {
         .from_port = state.guest_port, .room = state.guest_room, .read = state.guest_read};
     connect_stream(v, &v->streams[CONTROL], &p);
     return true;

@@ -17,6 +17,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from guest_said import answer
+
 LOG = Path(tempfile.mkdtemp(prefix="serve-log.")) / "log"
 STATE = Path(tempfile.mkdtemp(prefix="serve-machines."))
 LONG = 900  # by the host's clock, which may be a busy one
@@ -41,11 +43,7 @@ server.serve_forever()
 
 def said(name, question):
     """The first "no" is the last word: what comes after it would wait for long, or mean nothing."""
-    try:
-        truth, why = question(), ""
-    except Exception as error:  # every failure is an answer
-        truth, why = False, repr(error)
-    print("yes" if truth else "no", name, flush=True)
+    truth, why = answer(name, question)
     if not truth:
         print(name, why, "- the last command:", last, "- the daemon's log:", LOG.read_text()[-1500:], file=sys.stderr, flush=True)
         if daemon and daemon.poll() is None:

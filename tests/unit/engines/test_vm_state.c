@@ -125,16 +125,9 @@ static struct fs fs;
 static char place[64];
 static uint8_t big[STATE_MAX];
 
-struct packet {
-    uint64_t from, to;
-    uint32_t from_port, to_port, len;
-    uint16_t type, op;
-    uint32_t flags, room, read;
-} __attribute__((packed));
-
 static void dial(uint32_t port)
 {
-    const struct packet p = {
+    const struct vsock_packet p = {
         .from = 3, .to = 2, .from_port = 1000, .to_port = port, .type = 1, .op = 1, .room = 4096};
     driver_buffers(&v, 0);
     driver_request(&v, 1, &p, sizeof p, 0);
@@ -182,7 +175,7 @@ Test(vm_state, who_dials_for_its_identity_is_not_answered)
 /* The same memory, another monitor. */
 Test(vm_state, a_clone_answers)
 {
-    struct packet answer;
+    struct vsock_packet answer;
     start_silent();
     dial(1);
     struct state_reader r = parked();
