@@ -42,7 +42,7 @@ struct asked_set {
     size_t count;
     uint64_t dropped; /* further paths, when it is full */
     uint32_t *slots;  /* hash table of indices + 1; private */
-    size_t slot_count, room, bytes;
+    size_t room, bytes;
     uint64_t seed;
 };
 

@@ -121,11 +121,10 @@ struct warden {
         stopped_cpu; /* what it had used of the CPU by the first look after that; 0: none yet */
     uint64_t told_denied[DENIAL_KINDS_MAX], told_allowed[DENIAL_KINDS_MAX];
     struct denial_list allowed; /* what the proxy let through, by host */
-    uint64_t told_ms;
-    uint64_t oom_told;        /* kills for want of memory that were told */
-    unsigned oom_open;        /* of them, those that no reported end was put down to yet */
-    uint64_t oom_ms;          /* when the last one was seen */
-    uint32_t network_request; /* new rules are on their way to the proxy */
+    uint64_t oom_told;          /* kills for want of memory that were told */
+    unsigned oom_open;          /* of them, those that no reported end was put down to yet */
+    uint64_t oom_ms;            /* when the last one was seen */
+    uint32_t network_request;   /* new rules are on their way to the proxy */
     bool network_pending;
     struct settle { /* who waits until the proxy has told of what it decided */
         uint32_t sync, request;

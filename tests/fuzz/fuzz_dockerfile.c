@@ -81,7 +81,7 @@ static void try_ignore(const char *text, size_t size)
         expect(err.message[0]);
         return;
     }
-    expect(ignore.patterns.count <= IGNORE_PATTERNS_MAX);
+    expect(ignore.patterns.count <= WORDS_MAX);
     static const char *const paths[] = {"a", "a/b/c", "a/a/a/a/a/a/a/a/a", "x.log", ""};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         ignore_has(&ignore, paths[i]);

@@ -6,6 +6,7 @@
 #include "base/base64.h"
 #include "base/num.h"
 #include "base/sha256.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -42,7 +43,7 @@ void traffic_token(const char *token, char out[static TRAFFIC_TOKEN_LEN + 1])
 bool signature_current(const struct signature *s, int64_t now_s)
 {
     uint64_t end;
-    if (strncmp(s->text, SIGNATURE_PREFIX, strlen(SIGNATURE_PREFIX)) != 0)
+    if (!text_begins(s->text, SIGNATURE_PREFIX))
         return false;
     if (!s->expiration)
         return true;
@@ -79,7 +80,7 @@ bool signature_matches(const struct signature *s, const struct signature_start *
     uint8_t hash[SHA256_SIZE];
     struct buf want cleanup_buf = {0};
     struct sha256 h = start->hash;
-    if (!is_framed(s, token) || strncmp(s->text, SIGNATURE_PREFIX, strlen(SIGNATURE_PREFIX)) != 0)
+    if (!is_framed(s, token) || !text_begins(s->text, SIGNATURE_PREFIX))
         return false;
     add_text(&h, ":", token);
     if (s->expiration)
@@ -91,11 +92,4 @@ bool signature_matches(const struct signature *s, const struct signature_start *
         return false;
     want.data[--want.len] = '\0'; /* its one "=" */
     return token_equal(s->text + strlen(SIGNATURE_PREFIX), want.data);
-}
-
-bool signature_check(const struct signature *s, const char *token)
-{
-    struct signature_start start;
-    signature_begin(s, &start);
-    return signature_matches(s, &start, token);
 }

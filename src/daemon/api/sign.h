@@ -25,7 +25,6 @@ struct signature {
 };
 /* Its shape, and that it has not expired. */
 bool signature_current(const struct signature *s, int64_t now_s);
-bool signature_check(const struct signature *s, const char *token);
 /* Whose token it was, among many: what does not depend on the token is hashed once. Anybody can
  * ask, with as long a path as a request may have. */
 struct signature_start {

@@ -133,11 +133,6 @@ void core_on_lost(struct core *c, void (*fn)(void *ctx, const struct err *err), 
     c->lost_ctx = ctx;
 }
 
-bool core_lost(const struct core *c)
-{
-    return c->lost;
-}
-
 void core_lose(struct core *c, const struct err *err)
 {
     if (c->lost || c->drained)

@@ -37,7 +37,6 @@ void core_when_ready(struct core *c, void (*fn)(void *ctx, const struct err *err
 /* Afterwards: the launcher or the recorder is gone, and the daemon must end. Without fn the loop is
  * stopped. */
 void core_on_lost(struct core *c, void (*fn)(void *ctx, const struct err *err), void *ctx);
-bool core_lost(const struct core *c);
 /* The launcher was told to end: drain, then stop the loop. Without fn that is done here. */
 void core_on_stop(struct core *c, void (*fn)(void *ctx), void *ctx);
 /* A key that was good is so no longer. */

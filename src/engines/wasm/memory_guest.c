@@ -26,16 +26,6 @@ static uint32_t put(struct wasi *w, uint64_t at, const void *value, size_t size)
     return WE_SUCCESS;
 }
 
-uint32_t wasi_put8(struct wasi *w, uint64_t at, uint8_t value)
-{
-    return put(w, at, &value, sizeof value);
-}
-
-uint32_t wasi_put16(struct wasi *w, uint64_t at, uint16_t value)
-{
-    return put(w, at, &value, sizeof value);
-}
-
 uint32_t wasi_put32(struct wasi *w, uint64_t at, uint32_t value)
 {
     return put(w, at, &value, sizeof value);
@@ -55,11 +45,6 @@ static bool get(const struct wasi *w, uint64_t at, void *value, size_t size)
 }
 
 bool wasi_get32(const struct wasi *w, uint64_t at, uint32_t *ret)
-{
-    return get(w, at, ret, sizeof *ret);
-}
-
-bool wasi_get64(const struct wasi *w, uint64_t at, uint64_t *ret)
 {
     return get(w, at, ret, sizeof *ret);
 }

@@ -156,12 +156,9 @@ const struct wasi_call *wasi_call_at(size_t i);
 
 /* memory_guest.c. NULL: not all of it lies in the module's memory. */
 void *wasi_span(const struct wasi *w, uint64_t at, uint64_t len);
-uint32_t wasi_put8(struct wasi *w, uint64_t at, uint8_t value);
-uint32_t wasi_put16(struct wasi *w, uint64_t at, uint16_t value);
 uint32_t wasi_put32(struct wasi *w, uint64_t at, uint32_t value);
 uint32_t wasi_put64(struct wasi *w, uint64_t at, uint64_t value);
 bool wasi_get32(const struct wasi *w, uint64_t at, uint32_t *ret);
-bool wasi_get64(const struct wasi *w, uint64_t at, uint64_t *ret);
 
 /* table.c */
 uint32_t wasi_error(int code); /* of the host */

@@ -79,7 +79,6 @@ int docker_expand(const char *word, char escape, docker_find *find, void *ctx, s
 
 /* ---- .dockerignore ---- */
 
-#define IGNORE_PATTERNS_MAX 1000
 struct ignore {
     struct words patterns; /* cleaned; an exception begins with '!' */
 };

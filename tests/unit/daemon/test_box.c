@@ -696,7 +696,7 @@ Test(box, the_loss_of_launcher_or_recorder_is_the_end, .init = world_begin, .fin
     shutdown(w.launcher.fd, SHUT_RDWR);
     settle();
     cr_assert_eq(g.calls, 1);
-    cr_assert(core_lost(w.core));
+    cr_assert(w.core->lost);
     cr_assert_eq(waiting.calls, 1);
 }
 
