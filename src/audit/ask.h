@@ -36,6 +36,8 @@ bool ask_flag(const struct ask *a, const char *name);
 const char *ask_since(const struct ask *a, char room[static RECORD_TIME_SIZE]); /* or NULL */
 /* A line from a.out to stdout. */
 int ask_flush(struct ask *a, struct err *err);
+/* The last line, and all before it; how: JSON of a writer. */
+int ask_end(struct ask *a, const char *how, struct err *err);
 
 /* ask_read.c, ask_verify.c, ask_keys.c, ask_receipt.c, export.c; each is a verb. */
 int ask_print_verdict(struct ask *a, const struct verify_result *r, struct err *err);

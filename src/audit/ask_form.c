@@ -31,6 +31,12 @@ const char *ask_since(const struct ask *a, char room[static RECORD_TIME_SIZE])
     return room;
 }
 
+int ask_end(struct ask *a, const char *how, struct err *err)
+{
+    buf_fmt(&a->out, "{\"end\":%s}\n", how);
+    return ask_flush(a, err);
+}
+
 int ask_flush(struct ask *a, struct err *err)
 {
     const char *p = buf_text(&a->out);

@@ -32,8 +32,7 @@ int ask_keys_list(struct ask *a, struct err *err)
 {
     if (store_each(a->store, "keys", print_key, a, err) < 0)
         return err_number(err);
-    buf_str(&a->out, "{\"end\":{}}\n");
-    return ask_flush(a, err);
+    return ask_end(a, "{}", err);
 }
 
 /* True once the recorder has written it down and told the front. */
@@ -74,6 +73,5 @@ int ask_keys_put(struct ask *a, struct err *err)
         return err_set(err, ERR_LIMIT, "the key's row is too long");
     if (store_put_key(a->store, id, buf_text(&text), err) < 0)
         return err_number(err);
-    buf_fmt(&a->out, "{\"end\":{\"effect\":\"%s\"}}\n", tell_daemon(a, id));
-    return ask_flush(a, err);
+    return ask_end(a, JSON_SMALL(JSON_TEXT("effect", tell_daemon(a, id))), err);
 }

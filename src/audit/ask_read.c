@@ -31,8 +31,7 @@ static int print_record(void *ctx, uint64_t seq, const char *line, size_t len,
 
 static int print_end(struct tail *t, struct err *err)
 {
-    buf_fmt(&t->ask->out, "{\"end\":{\"records\":%llu}}\n", (unsigned long long)t->count);
-    return ask_flush(t->ask, err);
+    return ask_end(t->ask, JSON_SMALL(JSON_NUMBER("records", t->count)), err);
 }
 
 /* The recorder's commits touch the folder's files; nothing is asked while nothing happens. Ends

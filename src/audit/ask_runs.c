@@ -185,8 +185,7 @@ static int pick_line(void *ctx, const char *line, size_t len, struct err *err)
 
 static int print_end(struct ask *a, uint64_t records, struct err *err)
 {
-    buf_fmt(&a->out, "{\"end\":{\"records\":%" PRIu64 "}}\n", records);
-    return ask_flush(a, err);
+    return ask_end(a, JSON_SMALL(JSON_NUMBER("records", records)), err);
 }
 
 static int runs_tail(struct ask *a, const struct runs_view *view, struct err *err)

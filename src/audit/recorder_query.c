@@ -133,16 +133,21 @@ static int ask_receipt(struct recorder *r, const struct json *q, struct err *err
     char owner[STORE_NAME_MAX + 1];
     const char *box = json_text(q, "box");
     cleanup_buf struct buf text;
+    struct json_writer w;
     struct err ignored = ERR_INIT;
     buf_init(&text, WIRE_TEXT_MAX);
     if (r->items)
         (void)queue_write(r, false, &ignored);
     int found = box ? store_receipt_find(r->reader, box, &text, owner, err) : 0;
     buf_reset(&r->text);
-    if (found > 0)
-        buf_fmt(&r->text, "{\"owner\":\"%s\",\"receipt\":%s}", owner, buf_text(&text));
-    else
-        buf_str(&r->text, "{}");
+    jw_init(&w, &r->text, false);
+    jw_object_begin(&w);
+    if (found > 0) {
+        jw_kv_string(&w, "owner", owner);
+        jw_key(&w, "receipt");
+        jw_written(&w, &text);
+    }
+    jw_object_end(&w);
     return found < 0 ? found : 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/text.h"
 #include "sandbox/image.h"
 #include "warden/session.h"
 
@@ -66,11 +67,11 @@ void warden_done(struct warden *w, uint32_t request, int64_t value, const char *
 
 void warden_exited(struct warden *w, pid_t pid, int status, bool oom)
 {
-    char text[64];
+    const char *plain = JSON_SMALL(JSON_NUMBER("pid", pid));
+    const char *killed = JSON_SMALL(JSON_NUMBER("pid", pid), JSON_FLAG("oom_killed", true));
+    const char *text = oom ? killed : plain;
     watch_tell(w, true); /* what was refused to it is known before its end is */
-    int len =
-        snprintf(text, sizeof text, "{\"pid\":%d%s}", (int)pid, oom ? ",\"oom_killed\":true" : "");
-    tell(w, WIRE_EXITED, 0, status, text, (size_t)len, NULL, 0);
+    tell(w, WIRE_EXITED, 0, status, text, strlen(text), NULL, 0);
 }
 
 void warden_event(struct warden *w, const char *text, size_t len)
@@ -453,7 +454,7 @@ static void tell_limit(struct warden *w)
     struct err err = ERR_INIT;
     const char *limit = limit_name(w->s->lifecycle.hit);
     bool own_end = strcmp(w->reason_text, "limit") == 0;
-    bool init_died = strncmp(w->reason_text, "the sandbox's first", 19) == 0 || w->sentry.gone;
+    bool init_died = text_begins(w->reason_text, "the sandbox's first") || w->sentry.gone;
     if (init_died) /* if it was killed for want of memory, that is the verdict */
         lifecycle_sample(&w->s->lifecycle);
     else
