@@ -11,7 +11,7 @@
 #define MINUTE (60 * SECOND)
 #define HOUR   (60 * MINUTE)
 
-/* One row for each field, one column for each level. docs/policy.md shows this table; a test holds
+/* One row for each field, one column for each level. brig-policy(5) shows this table; a test holds
  * the two against each other. */
 static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     /* low, medium, high, critical */
