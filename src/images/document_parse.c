@@ -61,7 +61,7 @@ static bool text_or_none(const struct json *object, const char *key, const char 
     return !j || json_type(j) == JSON_NULL || *ret;
 }
 
-/* IM-6: it says what it is, and has nothing of what it is not. */
+/* IM-6: its media type is one that is known, and no member belongs to another kind of document. */
 static int check_kind(const struct json *doc, const char *const *types, size_t type_count,
                       const char *const *foreign, struct err *err)
 {
@@ -169,7 +169,7 @@ static int entry_parse(const struct json *j, struct index_entry *ret, struct err
         return err_number(err);
     if (platform && json_type(platform) != JSON_NULL)
         ret->ours = platform_ours(platform);
-    /* What a builder says about an image is no image. */
+    /* An attestation of a builder is listed like an image, and is none. */
     if (json_text(notes, "vnd.docker.reference.type"))
         ret->ours = false;
     take_name(json_text(notes, "org.opencontainers.image.ref.name"), ret->name);

@@ -1,4 +1,5 @@
-/* Removing what no name leads to, and looking whether all is as it was. */
+/* Removes what no image's name leads to any more, and verifies that what is kept was not changed.
+ */
 #include "base/cleanup.h"
 #include "base/hex.h"
 #include "images/store.h"
@@ -51,8 +52,8 @@ static bool is_wanted(const struct wanted *w, enum kind kind, const char *name)
     return false;
 }
 
-/* What is damaged keeps nothing: there is nothing left of it to use. What could not be read now may
- * be whole, and then all that it leads to is still used. */
+/* A damaged document keeps nothing else in the store: it cannot be used. One that could not be read
+ * just now may be whole, so all that it leads to stays. */
 static bool is_damaged(const struct err *err)
 {
     return err->code != ERR_SYSTEM && err->code != ERR_MEMORY;
@@ -243,7 +244,7 @@ static int check_tree(struct check *c, int folder, const struct root_facts *fact
                : err_set(err, ERR_REFUSED, "its files are not those that were unpacked");
 }
 
-/* Once each; without memory to remember it, again. */
+/* Each only once; where there is no memory to remember it, once more. */
 static bool was_checked(struct check *c, const char *id)
 {
     for (size_t i = 0; i < c->layer_count; i++)
@@ -261,7 +262,7 @@ static bool was_checked(struct check *c, const char *id)
     return false;
 }
 
-/* A layer that is not there is missed by nobody: the next image that has it unpacks it again. */
+/* A missing layer does no harm: the next image that has it unpacks it again. */
 static int check_layer(struct check *c, const char *id, const char *diff_id, struct err *err)
 {
     struct root_facts facts;

@@ -38,7 +38,7 @@ static bool remove_layer(const struct store *s, int layers, const char *id, int 
     return tmp >= 0 && renameat(layers, id, tmp, aside) == 0 && remove_folder(tmp, aside, fd) == 0;
 }
 
-/* Whoever made it and did not live to settle it may have left anything. */
+/* Its maker may have been killed before it was done: what it left may be anything. */
 static bool was_left(int fd)
 {
     return !is_settled(fd) && flock(fd, LOCK_EX | LOCK_NB) == 0;
@@ -83,7 +83,8 @@ static int hold_locked(const struct store *s, struct held_layer *h, const char *
     return lock < 0 ? lock : hold(s, h, diff_id, err);
 }
 
-/* The byte that stands for it: two layers that share one only wait for each other. */
+/* The byte of layers.lock for this layer: two layers may have the same, and then only wait for each
+ * other. */
 static int lock_making(const struct store *s, const char *id, struct err *err)
 {
     char digits[16];
@@ -240,7 +241,7 @@ bool layers_must_stay(const struct store *s)
     return fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-/* What cannot be read is none that could be used. */
+/* One that cannot be read cannot be used. */
 static int tell_layer(int layers, const char *id,
                       int (*fn)(void *ctx, const char *id, uint64_t packed, struct err *err),
                       void *ctx, struct err *err)
@@ -332,7 +333,7 @@ struct uses_of {
     struct layer_uses *uses;
 };
 
-/* A layer that is twice in an image is still one's. */
+/* A layer that an image has twice has still one user. */
 static bool came_before(const struct image_manifest *m, unsigned at)
 {
     for (unsigned i = 0; i < at; i++)

@@ -122,7 +122,7 @@ static int walk_make(struct walk *w, int dir, const char *name, struct err *err)
 {
     struct stat sb;
     if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0)
-        return 0; /* one that is no folder is found out when it is entered */
+        return 0; /* whether it really is a folder is seen when it is opened */
     if (errno != ENOENT)
         return err_sys(err, "look at a folder of the image");
     if (!w->make)
@@ -363,7 +363,7 @@ static int put_name(struct merge *m, int from, const char *name, int to, const c
         return err_sys(err, "look at a file of a layer");
     if (!S_ISREG(sb.st_mode) && !S_ISLNK(sb.st_mode))
         return err_set(err, ERR_REFUSED, "a layer has a file that is none");
-    /* What unpacked it sets none: one that was taken over could have (IM-3). */
+    /* brig-unpack sets no set-id bits; one that an attacker took over could have (IM-3). */
     if (sb.st_mode & (S_ISUID | S_ISGID))
         return err_set(err, ERR_REFUSED, "a layer has a file with set-id bits");
     if (fstatat(to, leaf, &there, AT_SYMLINK_NOFOLLOW) == 0) {

@@ -175,7 +175,7 @@ static bool uid_of_name(const struct image *image, const char *user, uint64_t *r
     return false;
 }
 
-/* One user is all that there is inside: a group that has another number could not be shown. */
+/* There is only one user inside: a group with another number could not be shown. */
 int image_user(const struct image *image, uint64_t *uid, struct err *err)
 {
     const char *text = image->config.user ? image->config.user : "0";

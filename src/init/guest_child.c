@@ -96,7 +96,7 @@ static void give_up(const struct err *err)
 
 #define MODULES_MAX 32u
 
-/* 1: loaded; 0: it needs another one first; negative: it cannot be. */
+/* 1: loaded; 0: it needs another module first; negative: it cannot be loaded. */
 static int load_module(unsigned number, struct err *err)
 {
     char path[32];
@@ -114,8 +114,8 @@ static int load_module(unsigned number, struct err *err)
     return 1;
 }
 
-/* Which module needs which differs from kernel to kernel: what is refused for want of another one
- * is tried again, as long as some come in. */
+/* Which module needs which differs from kernel to kernel: one that is refused for want of another
+ * is tried again, as long as each round loads at least one. */
 static int load_modules(struct err *err)
 {
     char path[32];
@@ -298,7 +298,7 @@ static int enter_view(struct err *err)
     return 0;
 }
 
-/* There is no card; programs expect themselves at 127.0.0.1 all the same. */
+/* There is no network card, but programs expect 127.0.0.1 to be there all the same. */
 static void start_loopback(void)
 {
     struct ifreq lo = {.ifr_flags = IFF_UP | IFF_RUNNING};
@@ -379,7 +379,7 @@ static void set_size(int terminal, const struct guest_size *size)
     ioctl(terminal, TIOCSWINSZ, &now);
 }
 
-/* The user is the code: it may open its terminal by its name. */
+/* The terminal belongs to the uid of the code, which may open it by its name. */
 int guest_terminal(uint32_t uid, const struct guest_size *size, int *outer, int *inner,
                    struct err *err)
 {
@@ -404,7 +404,7 @@ static int perform_block(struct apply_state *st, const struct guest_code *c, str
     return c->block ? perform_plan(st, c->block, c->block_len, is_the_blocks, err) : 0;
 }
 
-/* Who asks for a program may name one that is not there; in a run it was looked at before. */
+/* A request may name a program that is not there; of a run's program that was checked before. */
 static int enter_folder(const struct apply_state *st, const struct guest_code *c, struct err *err)
 {
     if (chdir(st->cwd ? st->cwd : "/") == 0)
@@ -605,9 +605,9 @@ uint32_t guest_oom_kills(void)
     return count;
 }
 
-/* What is the same in all guests of a kernel and a view: up to here a machine may have been brought
- * once and then copied (engines/vm/park.c). So nothing here is told to anybody, is random, or knows
- * the time. */
+/* What is the same in all guests with this kernel and this view: a machine may have been booted up
+ * to here once and then been copied (engines/vm/park.c). So nothing up to here tells anybody
+ * anything, is random, or depends on the time. */
 static int set_up_machine(struct err *err)
 {
     struct rlimit files = {.rlim_cur = 1u << 20, .rlim_max = 1u << 20};
@@ -633,7 +633,7 @@ int guest_main(void)
 {
     struct err err = ERR_INIT;
     sigset_t set;
-    /* There is no console behind what the kernel may have opened. */
+    /* The kernel may have opened descriptors for a console, and there is none. */
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd < 3; fd++)
         if (dup2(null, fd) < 0)

@@ -93,7 +93,7 @@ static bool again(ssize_t n)
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* How it ended is passed on: one that was broken off is broken off for the code, too. */
+/* How a connection ended is passed on: one that was reset is reset for the code, too. */
 static void end_line(struct line *l, bool broken)
 {
     struct linger none = {.l_onoff = 1};
@@ -105,7 +105,7 @@ static void end_line(struct line *l, bool broken)
     l->code = l->host = -1;
 }
 
-/* 1: that was the last; 0: there may be more; negative: it is broken. */
+/* 1: that was the last byte; 0: there may be more; negative: the connection is broken. */
 static int take_code(struct line *l)
 {
     struct way *w = &l->out;
@@ -119,7 +119,7 @@ static int take_code(struct line *l)
     return n == 0;
 }
 
-/* The same of the monitor, which says when it is the end. */
+/* The same of what the monitor sends, which says itself when it is the end. */
 static int take_host(struct line *l)
 {
     struct way *w = &l->in;
@@ -146,7 +146,7 @@ static int take_host(struct line *l)
     return 0;
 }
 
-/* What was taken goes on; `over`: it was the last. */
+/* Passes on what was read; `over`: there is nothing after it. */
 static int pass(struct way *w, int to, bool over)
 {
     if (w->len > 0) {
@@ -163,8 +163,8 @@ static int pass(struct way *w, int to, bool over)
     return 0;
 }
 
-/* The monitor refuses as long as it works on all that it can, among them such as are over here:
- * then it is dialled again, a little later. */
+/* The monitor refuses a stream while all that it has are in use, some of them by connections that
+ * are already over here: so it is dialled again, a little later. */
 static void dial_line(struct line *l)
 {
     struct err ignored = ERR_INIT;
@@ -198,7 +198,7 @@ static void step_line(struct line *l)
         end_line(l, false);
 }
 
-/* Where the code wanted to go is the address that it met us at. */
+/* The address at which the code's connection was accepted is where it wanted to go. */
 static bool read_target(int fd, struct guest_target *ret)
 {
     struct sockaddr_in6 at = {0};
@@ -268,7 +268,7 @@ static void read_place(struct msghdr *mh, struct asked *a)
     }
 }
 
-/* The monitor always reads these: to wait for room is to wait for it to run. */
+/* The monitor always reads these: waiting for room is only waiting for it to get the processor. */
 static void say(const uint8_t *data, size_t len)
 {
     while (len > 0) {
@@ -280,7 +280,8 @@ static void say(const uint8_t *data, size_t len)
     }
 }
 
-/* Several may ask under the same number: on its way a question has one of ours. */
+/* Several programs may use the same number for a question: to the monitor it goes under one of
+ * ours. */
 static void ask(void)
 {
     uint8_t data[2 + GUEST_NAME_MOST + 1];
@@ -294,7 +295,7 @@ static void ask(void)
                         .msg_iovlen = 1,
                         .msg_control = &control,
                         .msg_controllen = sizeof control};
-    a->waits = false; /* the oldest, if it still does, was not answered */
+    a->waits = false; /* the oldest; if it is still in use, it was never answered */
     ssize_t n = recvmsg(net.questions, &mh, MSG_DONTWAIT);
     if (n < (ssize_t)GUEST_NAME_LEAST || n > (ssize_t)GUEST_NAME_MOST)
         return;
@@ -382,7 +383,7 @@ static void hear(void)
 enum { AT_NAMES, AT_QUESTIONS, AT_LISTENERS, AT_LINES = AT_LISTENERS + LISTENERS_MAX };
 #define WATCHED (AT_LINES + 2 * LINES_MAX)
 
-/* What it waits for: room for what was taken, or something to take. */
+/* What it waits for: room to write what was read, or something to read. */
 static struct pollfd wish(int fd, const struct way *from, const struct way *to)
 {
     short events =
@@ -453,7 +454,8 @@ static void serve(void)
     }
 }
 
-/* It needs nothing but what it has; the guest's kernel is not to choose it when memory is short. */
+/* It uses no more memory than it has now; when memory is short, the guest's kernel is not to kill
+ * it. */
 static int settle(struct err *err)
 {
     static struct apply_state st;
@@ -484,7 +486,7 @@ static int open_names(struct err *err)
     return net.names < 0 ? err_number(err) : 0;
 }
 
-/* Nothing of it stays with init: the code is started from there. */
+/* init keeps none of its descriptors: the code is started from init and would inherit them. */
 static void forget(void)
 {
     for (unsigned i = 0; i < net.listener_count; i++)

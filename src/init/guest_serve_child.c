@@ -258,7 +258,8 @@ static void reap(struct keeper *k)
     close_fd(&k->inner);
 }
 
-/* How it ended is said after what it wrote: who hears it looks for no more output. */
+/* How a program ended is said after all that it wrote: whoever hears it looks for no more output.
+ */
 static void tell_end(struct keeper *k)
 {
     if (!k->ended || k->told || !k->started)
@@ -271,7 +272,7 @@ static void tell_end(struct keeper *k)
     lines_drain(&k->lines);
 }
 
-/* Who read the terminal has gone: its session is told as by a line that hung up. */
+/* Whoever read the terminal has gone: its session gets SIGHUP, as when a line hangs up. */
 static void hang_up(struct keeper *k)
 {
     if (k->outer < 0 || k->lines.channels[1].fd >= 0)
@@ -380,7 +381,7 @@ static void say_up(void)
     }
 }
 
-/* The monitor says nothing more: what comes is its end. */
+/* The monitor says nothing more here: the next event is the end of the stream. */
 static void hear_monitor(void)
 {
     char none[64];

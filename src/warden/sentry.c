@@ -18,14 +18,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* A machine that is far too busy may take its time; one on which it does not work at all says so
- * much earlier. */
+/* A host that is far too busy may take long; where it cannot work at all, that is said much
+ * earlier. */
 #define BOOT_MS 60000
 
 /* Tasks of the host's that a process and its leader come to, with the platform that needs most. */
 #define TASKS_EACH 24
-/* And a part more of what is there already: the Sentry may have each process by another of its
- * threads, and needs a task for each pair. */
+/* And some more in proportion to what is there: each thread of the Sentry that works for a process
+ * needs a task of the host's for it. */
 #define TASKS_MORE 4
 /* Programs of a machine that are asked for from outside: less than the monitor has streams for, so
  * that some are always dialled beforehand (VM-17). */
@@ -70,7 +70,7 @@ static void boot_instead(struct warden *w, const char *why)
         warden_end(w, "it could not be provisioned");
 }
 
-/* It takes no word: its end is told in a moment. */
+/* It does not read any more: its end will be told in a moment. */
 static void kill_monitor(struct warden *w)
 {
     struct ctl_msg kill = {.type = CTL_SIGNAL, .pid = -w->sentry.pid, .value = SIGKILL};
@@ -202,8 +202,8 @@ static int make_ends(struct warden *w, int fds[static SPAWN_FDS], struct err *er
         make_pipe(w, &y->said, &fds[SPAWN_STDOUT], on_said, err) < 0 ||
         make_pipe(w, &y->errors, &fds[SPAWN_STDERR], on_complaint, err) < 0)
         return err_number(err);
-    /* Why it could not be executed would be told here; that its end comes without a name is enough.
-     */
+    /* A message on why it could not be executed would come here; it is enough that it ended without
+     * having given a name. */
     if ((fds[SPAWN_STATUS] = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0 ||
         (fds[SPAWN_STDIN] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
         return err_sys(err, "open /dev/null");

@@ -45,8 +45,8 @@ struct policy stem_policy(const struct template *t)
     return p;
 }
 
-/* A user namespace keeps the limits of who made it as the most that all inside, and all below, can
- * have together. Each clone has its own besides. */
+/* A user namespace holds everything inside it together to the limits that its maker had. Each clone
+ * has limits of its own besides. */
 static void lift_limits(void)
 {
     static const int shared[] = {RLIMIT_NPROC, RLIMIT_MSGQUEUE, RLIMIT_SIGPENDING, RLIMIT_MEMLOCK};
@@ -58,8 +58,8 @@ static void lift_limits(void)
         }
 }
 
-/* Not by process ids alone: a group that a launcher of the same ids left when all of it was killed
- * at once would be in the way. */
+/* Not named by process ids alone: when a launcher is killed with all that it started, its control
+ * groups stay, and one with the same process ids would meet them. */
 static int name_sandbox(struct sandbox *s, struct err *err)
 {
     uint32_t random;
@@ -140,7 +140,8 @@ static int lose_sandbox(const struct stem_warden *w, struct err *err)
                : 0;
 }
 
-/* Until it is done (1), or has failed, or the launcher lets go (0). */
+/* Goes on until the stem is done (1), has failed (negative), or the launcher has closed its end
+ * (0). */
 static int watch(struct stem_warden *w, struct err *err)
 {
     struct sandbox *s = w->s;

@@ -12,7 +12,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* The guest's root is what the monitor serves, and it knows some of it when it is parked. */
+/* The guest's root is the folder that the monitor serves, and a parked guest has parts of it
+ * cached. */
 static int prepare(struct stem_warden *w, struct err *err)
 {
     w->s->park = w->park;
@@ -66,7 +67,7 @@ static int hear(struct stem_warden *w, const struct ctl_msg *msg, struct err *er
                    said[0] ? said : "the monitor ended");
 }
 
-/* VM-31. Nobody has it mapped any more: its monitor was in a sandbox that is gone. */
+/* VM-31. Nobody has it mapped any more: the monitor that filled it ended with its sandbox. */
 static int finish(struct stem_warden *w, struct err *err)
 {
     const struct parked_facts facts = machine_facts(w->s);

@@ -14,8 +14,9 @@
 #define LIBRARY     "brig-template.so"
 #define LIBRARY_MAX (2u << 20)
 #define CONFIG_MAX  (256u << 10)
-#define MEMORY      (4ull << 30) /* modules are large; what a clone changes counts as its own */
-#define PIDS        64
+#define MEMORY                                                                                     \
+    (4ull << 30) /* Python's modules are large; what a clone changes counts as the clone's */
+#define PIDS 64
 
 const char *stem_process_unfit(const struct template *t, struct err *err)
 {
@@ -160,7 +161,8 @@ static int start(struct stem_warden *w, struct err *err)
     cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0)
         return err_sys(err, "open /dev/null");
-    /* Its door is a socket, which carries descriptors: nobody's code is in there. */
+    /* Requests come by a socket, which carries descriptors; nobody's code runs in this process yet.
+     */
     int fds[SPAWN_FDS] = {[SPAWN_STDIN] = null,
                           [SPAWN_STDOUT] = null,
                           [SPAWN_STDERR] = null,

@@ -35,7 +35,8 @@ struct stem {
     struct loop_io link; /* to the warden */
     struct loop_io door; /* to the stem itself; -1: not for use any more */
     bool machine;
-    int far; /* a machine's: the door's other end, for those who make clones */
+    int far; /* of a stem that is a machine: the other end of its socket, for wardens that make
+                clones */
     struct parked parked;
     uid_t lease;
     uint64_t since_ms, ready_ms;
@@ -80,8 +81,8 @@ static unsigned past_of(struct stems *s, const char *name)
     return free_slot;
 }
 
-/* That a machine was parked says nothing of its clones: they may fail one after the other. One that
- * was of use for longer than anybody waits for the next is no part of such a row. */
+/* That a machine could be parked does not mean that its clones work: each may fail. A stem that was
+ * used for longer than anybody waits for the next one does not count as one that failed. */
 static void forgive(struct stem *m)
 {
     if (m->ready && (!m->machine || loop_now_ms(m->set->loop) - m->ready_ms > LONGEST_MS))
@@ -144,7 +145,7 @@ void stems_drop(struct stems *s, struct stem *stem)
 static void on_door(struct loop_io *io, uint32_t events);
 static void on_link(struct loop_io *io, uint32_t events);
 
-/* What it said last may not have been heard before its end was. */
+/* Its end may be noticed before its last message was read. */
 static void hear_last_words(struct stem *m)
 {
     if (m->link.fd >= 0)
@@ -379,7 +380,7 @@ static bool is_fresh(const struct stem *m)
     return age < STEMS_AGE_MS && m->clones < STEMS_CLONES_MAX;
 }
 
-/* Of this name and for use: one that is fresh before one that is not. */
+/* A stem of this template that can be used: a fresh one first. */
 static struct stem *find(struct stems *s, const char *name, bool ready)
 {
     struct stem *best = NULL;
@@ -393,7 +394,7 @@ static struct stem *find(struct stems *s, const char *name, bool ready)
     return best;
 }
 
-/* Those that have a fresh successor which is ready, and those that never became ready. */
+/* Ends the stems that a ready and fresh one has replaced, and those that never became ready. */
 static void retire_old(struct stems *s, const char *name, const struct stem *best)
 {
     for (unsigned i = s->count; i-- > 0;) {

@@ -36,8 +36,8 @@ static void step(const struct loading *l, const char *what, unsigned layer, unsi
 
 /* ---- layers ---- */
 
-/* What brig-unpack was not given, because it had its end before, or gave up. A file that grows has
- * no end. */
+/* Reads what brig-unpack left unread, since it had found the end of the archive or given up; at
+ * most the size that was said, since a file that grows has no end. */
 static int hash_rest(int fd, uint64_t size, struct stream_hash *given, struct err *err)
 {
     cleanup_free char *chunk = malloc(256u << 10);
@@ -69,8 +69,8 @@ static int check_blob(const struct layer_request *q, struct stream_hash *given, 
                : err_set(err, ERR_REFUSED, "it has another digest than was said");
 }
 
-/* Who gave something else than was said is told that, whatever brig-unpack found in it. Of a blob
- * that is its layer, byte by byte, brig has made the digest itself. */
+/* A blob that is not what its name says is told as that, whatever brig-unpack found in it. Where
+ * the blob is the plain layer itself, brig has computed the digest, not brig-unpack. */
 static int unpack_checked(const struct layer_request *q, const char *folder, struct unpacked *got,
                           struct err *err)
 {
@@ -168,7 +168,7 @@ static int unpack_layer(const struct loading *l, const struct load_image *image,
     return load_layer(&q, h, err);
 }
 
-/* What is in the store takes as much of an image as what is not. */
+/* A layer that is in the store already counts for the limits of an image as well. */
 static int count_layer(const struct loading *l, const struct held_layer *layer,
                        struct root_facts *sum, struct err *err)
 {
@@ -435,7 +435,7 @@ static int open_source(struct loading *l, struct err *err)
     return l->source < 0 ? err_sys(err, "open the layout") : 0;
 }
 
-/* What the killed left behind goes first: it may be large. */
+/* First removes what loads left that were killed: it may be large. */
 int load_sweep(const struct store *s, struct err *err)
 {
     cleanup_fd int lock = store_lock(s, true, err);

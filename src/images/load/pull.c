@@ -30,7 +30,7 @@
 #define BLOBS "layout/blobs/sha256"
 static const char *const places[] = {"pulled", "layout", BLOBS};
 
-/* A tag and a digest together are too much for it; the digest says more. */
+/* skopeo takes a tag or a digest, not both; the digest says more. */
 static void source_text(const struct reference *ref, char *ret, size_t size)
 {
     const char *slash = strrchr(ref->name, '/');
@@ -48,7 +48,7 @@ struct came {
     uint64_t bytes, files;
 };
 
-/* What is gone again was there under another name, or is of no use any more. */
+/* A file that is gone again was renamed, or is not needed any more. */
 static int measure_file(int dir, const char *name, struct came *came, struct err *err)
 {
     struct stat sb;
@@ -264,7 +264,7 @@ static int pull_into(const struct pull_request *request, const struct reference 
     struct load_request load = request->load;
     if (load.step)
         load.step(load.ctx, "pull", 0, 0);
-    /* Until the image has its name: what is not fetched must be there then. */
+    /* Held until the image has its name: layers that are not fetched must still be there then. */
     cleanup_fd int stay = layers_stay(store, err);
     int rest = stay < 0 ? stay : pull_rest(request, ref, store, t, err);
     if (rest < 0 || (rest == 0 && pull_all(request, ref, t, err) < 0))

@@ -32,7 +32,7 @@ struct first_name {
 struct packing {
     struct tar *tar;
     unsigned depth;
-    /* Files with more names than one in this layer; a file's links count those in roots, too. */
+    /* Files that have several names in this layer; st_nlink counts their names in roots, too. */
     uint64_t *seen;
     size_t seen_count, seen_room;
     struct first_name *first;

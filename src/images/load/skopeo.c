@@ -31,7 +31,7 @@ static const char *find_skopeo(struct err *err)
     return NULL;
 }
 
-/* A file that comes is never larger, however fast it does. */
+/* No file that it writes gets larger than this, however fast it comes. */
 static int limit_files(uint64_t max_bytes)
 {
     struct rlimit size;

@@ -186,7 +186,7 @@ static int oci_index(int dir, const char *text, size_t len, const char *name, un
 
 /* ---- docker's archives ---- */
 
-/* By what it begins with. It is only what the manifest says: how a blob is read follows from all
+/* By its first bytes. This is only for what the manifest says: how a blob is read follows from all
  * of its bytes (IM-21). */
 static const char *packer_of(int fd)
 {
@@ -198,7 +198,7 @@ static const char *packer_of(int fd)
     return memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0 ? "+zstd" : "";
 }
 
-/* As far as it went when it was looked at: a file that grows has no end. */
+/* As long as it was when it was looked at: a file that grows has no end. */
 static int hash_file(int fd, uint64_t size, char ret[static DIGEST_SIZE], struct err *err)
 {
     cleanup_free char *chunk = malloc(CHUNK);

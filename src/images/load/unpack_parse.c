@@ -1,4 +1,5 @@
-/* What brig-unpack says when it has ended. It is as little trusted as what it read. No I/O. */
+/* Reads what brig-unpack reports at its end. It is trusted as little as the archive that it read.
+ * No I/O. */
 #include "base/quote.h"
 #include "images/load/load.h"
 
