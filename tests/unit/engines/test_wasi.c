@@ -1,26 +1,15 @@
 /* WASI without an engine: what a module's calls leave behind when something runs out. */
 #include "engines/wasm/wasi.h"
 
+#include "../../lib/unit/no_memory.h"
+
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-static bool no_memory;
-
-/* In the place of the C library's. */
-DIR *fdopendir(int fd)
-{
-    static DIR *(*real)(int);
-    if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "fdopendir");
-    errno = ENOMEM;
-    return no_memory ? NULL : real(fd);
-}
 
 static struct wasi w;
 static uint8_t memory[4096];

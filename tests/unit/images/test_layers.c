@@ -2,6 +2,8 @@
 #include "images/store.h"
 #include "os/remove.h"
 
+#include "../../lib/unit/image_store.h"
+
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -28,13 +30,8 @@ static void setup(void)
 {
     snprintf(top, sizeof top, "/tmp/test-layers-XXXXXX");
     cr_assert(mkdtemp(top) && setenv("XDG_STATE_HOME", top, 1) == 0 && setenv("HOME", top, 1) == 0);
-    /* (As root the state is elsewhere whatever is said: the store is opened by hand.) */
     err = (struct err)ERR_INIT;
-    snprintf(store.path, sizeof store.path, "%s", top);
-    store.fd = open(top, O_RDONLY | O_DIRECTORY);
-    const char *const folders[] = {"names", "blobs", "unpacked", "roots", "tmp"};
-    for (size_t i = 0; i < 5; i++)
-        cr_assert(mkdirat(store.fd, folders[i], 0700) == 0);
+    store_make(&store, top);
 }
 
 static void teardown(void)

@@ -6,6 +6,8 @@
 
 #include "os/remove.h"
 
+#include "../../lib/unit/image_store.h"
+
 #include <criterion/criterion.h>
 
 static char top[64];
@@ -45,11 +47,7 @@ static void setup(void)
     snprintf(top, sizeof top, "/tmp/test-load-XXXXXX");
     cr_assert(mkdtemp(top));
     err = (struct err)ERR_INIT;
-    snprintf(store.path, sizeof store.path, "%s", top);
-    store.fd = open(top, O_RDONLY | O_DIRECTORY);
-    const char *const folders[] = {"names", "blobs", "unpacked", "roots", "tmp"};
-    for (size_t i = 0; i < 5; i++)
-        cr_assert(mkdirat(store.fd, folders[i], 0700) == 0);
+    store_make(&store, top);
     source = openat(store.fd, "blob", O_RDWR | O_CREAT | O_EXCL, 0600);
     given = meanwhile = honest;
     ends = ERR_NONE;

@@ -1,8 +1,9 @@
 #include "base/cleanup.h"
 #include "os/fd.h"
 
+#include "../../lib/unit/no_memory.h"
+
 #include <criterion/criterion.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -43,18 +44,6 @@ Test(fd, a_copy_has_its_bound)
     cleanup_fd int empty = file_with(0);
     cleanup_fd int copy = memfd_copied("a copy", empty, 100, &err);
     cr_assert_geq(copy, 0);
-}
-
-static bool no_memory;
-
-/* In the place of the C library's. */
-DIR *fdopendir(int fd)
-{
-    static DIR *(*real)(int);
-    if (!real)
-        *(void **)&real = dlsym(RTLD_NEXT, "fdopendir");
-    errno = ENOMEM;
-    return no_memory ? NULL : real(fd);
 }
 
 static int next_descriptor(void)

@@ -3,40 +3,18 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+#include "../../lib/unit/loop_seen.h"
+
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-static struct loop *loop;
-static char seen[256];
-
-static void note(char c)
-{
-    size_t len = strlen(seen);
-    cr_assert_lt(len, sizeof seen - 1);
-    seen[len] = c;
-}
-
-static void stop(struct loop_timer *t)
-{
-    (void)t;
-    loop_stop(loop);
-}
-
 /* Runs for a moment. */
 static void run(void)
 {
-    struct loop_timer end = {.fn = stop};
-    loop_timer_set(loop, &end, 500);
-    cr_assert_eq(loop_run(loop), 0);
-    loop_timer_cancel(loop, &end);
-}
-
-static void begin(void)
-{
-    cr_assert_eq(loop_new(&loop, NULL), 0);
+    run_for(500);
 }
 
 struct named_timer {

@@ -2,39 +2,17 @@
 
 #include "base/cleanup.h"
 
+#include "../../lib/unit/loop_seen.h"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
-static struct loop *loop;
-static char seen[256];
-
-static void note(char c)
-{
-    size_t len = strlen(seen);
-    cr_assert_lt(len, sizeof seen - 1);
-    seen[len] = c;
-}
-
-static void stop(struct loop_timer *t)
-{
-    (void)t;
-    loop_stop(loop);
-}
-
 /* Runs for a moment. */
 static void run(void)
 {
-    struct loop_timer end = {.fn = stop};
-    loop_timer_set(loop, &end, 30);
-    cr_assert_eq(loop_run(loop), 0);
-    loop_timer_cancel(loop, &end);
-}
-
-static void begin(void)
-{
-    cr_assert_eq(loop_new(&loop, NULL), 0);
+    run_for(30);
 }
 
 static struct stream *a;
