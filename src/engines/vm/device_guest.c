@@ -243,7 +243,8 @@ void device_save(const struct device *d, struct state_writer *w)
         queue_save(&d->queues[i], w);
 }
 
-/* VM-5: in the order that a driver keeps nothing else can have come about. */
+/* VM-5: only a state that a driver can bring about by setting the device up in the order of the
+ * specification. */
 bool device_restore(struct device *d, struct state_reader *r)
 {
     const uint32_t works = STATUS_DRIVER_OK | STATUS_FEATURES_OK;

@@ -41,7 +41,7 @@ static socklen_t write_address(int family, const struct guest_target *to, struct
     return sizeof v4;
 }
 
-/* Whether it is answered shows later, in what is read and written. */
+/* The connection is made in the background: if it fails, the first read or write says so. */
 static int dial(int family, const struct guest_target *to)
 {
     struct sockaddr_in6 address;
@@ -126,12 +126,13 @@ static void send_out(struct egress *e, unsigned i)
     if (len == 0 || l->full)
         return;
     ssize_t n = l->deaf ? (ssize_t)len : write(l->fd, data, len);
-    /* Also a part may be all that it takes now: a guest with a full window rings no more, so that
-     * nobody but the other side can tell when the rest goes. */
+    /* If only a part was taken, wait for the socket: a guest whose window is full does not ring
+     * again, so only the socket can tell when the rest can be written. */
     l->full = again(n) || (n >= 0 && (size_t)n < len);
-    if (n < 0 && !l->full) { /* what the other side said before it went is still to be read */
+    if (n < 0 && !l->full) { /* what the other side wrote before it closed is still to be read */
         l->deaf = true;
-        /* Told once: the next read would say that all came. After an end of its own it is EPIPE. */
+        /* The error is reported once: the next read would look like an orderly end. EPIPE is what
+         * follows when the other side ended in order. */
         l->torn = errno != EPIPE;
         n = (ssize_t)len;
     }
@@ -139,7 +140,7 @@ static void send_out(struct egress *e, unsigned i)
         vsock_drop(e->vsock, VSOCK_FIXED + i, (size_t)n);
 }
 
-/* The guest's half is over when all of it was taken. */
+/* The guest's half of a connection is over when all that it sent was written. */
 static void end_out(struct egress *e, unsigned i)
 {
     struct egress_line *l = &e->lines[i];
@@ -211,7 +212,7 @@ static void step_line(struct egress *e, unsigned i, short ready)
 
 /* ---- names ---- */
 
-/* A question that nobody takes is lost, as datagrams are. */
+/* A question that cannot be sent at once is dropped, as the network may drop a datagram. */
 static void ask(struct egress *e)
 {
     size_t len;
@@ -256,7 +257,8 @@ void egress_watch(const struct egress *e, struct pollfd *fds)
 {
     fds[EGRESS_NAMES] = (struct pollfd){.fd = e->names_fd, .events = POLLIN};
     for (unsigned i = 0; i < VSOCK_CARRIED; i++) {
-        /* One that waits for nothing is not watched: its errors would be told again and again. */
+        /* A line that waits for nothing is not polled: poll would report its errors again and
+         * again. */
         short events = e->lines[i].fd >= 0 ? wanted(e, i) : 0;
         fds[1 + i] = (struct pollfd){.fd = events ? e->lines[i].fd : -1, .events = events};
     }

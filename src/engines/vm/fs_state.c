@@ -27,7 +27,7 @@ static uint32_t kind_of(int fd)
     return fstat(fd, &sb) < 0 ? 0 : sb.st_mode & S_IFMT;
 }
 
-/* The length of the path, which has its end; negative: it is none. */
+/* The length of a node's path, ended with NUL; negative: it has none. */
 static ssize_t path_of(const struct fs *fs, uint32_t id, char path[static PATH_MAX])
 {
     char name[16];
@@ -39,7 +39,8 @@ static ssize_t path_of(const struct fs *fs, uint32_t id, char path[static PATH_M
     return n;
 }
 
-/* From the root on: one that leads to another file, or nowhere, is found out where it is opened. */
+/* The path of a node below the root. Whether it still leads to the same file is checked where it is
+ * opened. */
 static const char *path_beneath(const struct fs *fs, uint32_t id, char path[static PATH_MAX])
 {
     char root[PATH_MAX];

@@ -48,7 +48,9 @@
 #include <unistd.h>
 
 #define FIXED_ARGS 7
-#define VARIABLE   "brig:" /* before the program's own, which nothing here obeys (credentials.h) */
+#define VARIABLE                                                                                   \
+    "brig:" /* stands before the program's own variables, which nothing here obeys (credentials.h) \
+             */
 
 enum { STDIN, STDOUT, STDERR, REQUESTS, ANSWERS }; /* channels, and descriptors */
 enum { AT_SIGNALS = LINES_FDS, AT_SIZES, WATCHED };
@@ -378,7 +380,8 @@ static void step(struct join *j)
         machine_gone(j);
 }
 
-/* What still writes to the program's pipes has them until it ends, and nobody waits for that. */
+/* The program has ended, but processes that it left may still write to its pipes: they are carried
+ * on, and nobody waits for it. */
 static void outlive(struct join *j)
 {
     if (j->errors >= 0)
@@ -406,7 +409,8 @@ void join_main(int argc, char *argv[])
     if (seal(&err) < 0)
         fail(&err);
     send_order(j);
-    /* Who hears of the end looks for no more output: all of it is in the pipes by then. */
+    /* Whoever hears of the end looks for no more output, so all of it must be in the pipes by then.
+     */
     while (!j->ended || !lines_written(&j->lines)) {
         step(j);
         bool connected = j->told && j->order.port;

@@ -44,7 +44,7 @@ static struct vsock_stream *stream_of(const struct joins *j, unsigned i)
     return &j->vsock->streams[FIRST + i];
 }
 
-/* One that the guest has dialled, and nobody has used yet. */
+/* A stream that the guest has dialled, and that no program was given yet. */
 static int spare(const struct joins *j)
 {
     for (unsigned i = 0; i < j->vsock->joined_max; i++) {
@@ -55,7 +55,7 @@ static int spare(const struct joins *j)
     return -1;
 }
 
-/* Who comes while no stream is there waits where it is. */
+/* While no stream is free, whoever connects waits in the listener's queue. */
 static void take_one(struct joins *j)
 {
     int i = spare(j);
@@ -72,7 +72,7 @@ static void close_line(struct joins_line *l)
     l->fd = -1;
 }
 
-/* Its end is the end of the program: the guest is told at once. */
+/* When the connection ends, the program is to end: the guest is told at once. */
 static void take_in(struct joins *j, unsigned i)
 {
     uint8_t data[PIECE];
@@ -113,7 +113,7 @@ static void step_line(struct joins *j, unsigned i, short ready)
         send_out(j, i);
     if (l->fd >= 0 && (ready & (POLLIN | POLLERR | POLLHUP)))
         take_in(j, i);
-    /* What the guest said last is on its way before the connection ends. */
+    /* The connection is closed only after the guest's last bytes were written to it. */
     if ((s->guest_ended || !s->open) && s->from_len == 0)
         close_line(l);
     if (l->fd < 0 && (l->used || s->guest_ended) && s->open && !s->reset) {

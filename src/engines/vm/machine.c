@@ -233,7 +233,8 @@ static enum machine_end system_event(const struct kvm_run *run)
     }
 }
 
-/* With this mark KVM finishes the access that a processor left for, and runs nothing. */
+/* With immediate_exit set, KVM_RUN completes the device access that it returned for, and does not
+ * run the guest. */
 void machine_halt(struct machine *m)
 {
     for (unsigned i = 0; i < m->cpu_count; i++)
@@ -241,7 +242,8 @@ void machine_halt(struct machine *m)
     __atomic_store_n(&m->halts, true, __ATOMIC_SEQ_CST);
 }
 
-/* A signal that came before the mark says nothing: then KVM is asked once more. */
+/* EINTR without immediate_exit means that a signal came before it was set: KVM_RUN is called once
+ * more. */
 static enum machine_end interrupted(bool marked)
 {
     if (errno == EINTR && marked)

@@ -37,8 +37,8 @@
 
 static struct monitor monitor;
 
-/* Most of it is room for streams that are not there: in huge pages, each that is would take as much
- * as thirty. The guest's memory may well lie in such pages. */
+/* Most of it is room for streams that are not in use. In huge pages each used one would take the
+ * memory of thirty. The guest's memory may well lie in huge pages. */
 static void stay_small(struct monitor *m)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -122,7 +122,8 @@ static int read_arguments(char **argv, struct arguments *a, struct err *err)
 #define HANDOVER     3
 #define HANDOVER_MAX 5
 
-/* What a run is handed by init comes over a socket here: init keeps none of it. */
+/* The descriptors that init hands to the monitor of a run come over a socket, so that init keeps
+ * none of them. */
 static int take_handover(uint64_t *const *fds, size_t count, struct err *err)
 {
     int got[HANDOVER_MAX] = {0};
@@ -198,7 +199,7 @@ static int make_machine(struct monitor *m, const struct arguments *a, struct err
     return result;
 }
 
-/* A guest that is parked has nothing that it is connected with. */
+/* A guest that is to be parked is connected with nothing. */
 static int connect_session(struct monitor *m, const struct arguments *a, struct err *err)
 {
     bool serves = a->mode != MONITOR_RUNS;
@@ -231,7 +232,7 @@ static int make(struct monitor *m, const struct arguments *a, struct err *err)
 
 static int run(struct monitor *m, const struct arguments *a)
 {
-    if (m->mode == MONITOR_CLONES) /* what it had rung when it was parked may not have been heard */
+    if (m->mode == MONITOR_CLONES) /* when it was parked, a notification may have been on its way */
         bells_ring(m);
     session_begin(&m->session, (unsigned)a->seconds);
     pthread_barrier_wait(&m->sealed);

@@ -13,7 +13,8 @@
 
 #define WRITABLE (PROT_READ | PROT_WRITE)
 
-/* Where the next hole begins that is worth one; negative: it cannot be said. */
+/* Where the next hole begins that is large enough for a mapping of its own; negative: the file
+ * system cannot say. */
 static off_t end_of_piece(int file, off_t from, off_t size)
 {
     const off_t least = (size / PIECES_MOST + PAGE - 1) / PAGE * PAGE;

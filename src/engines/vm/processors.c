@@ -10,7 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define KICK        SIGUSR1 /* of a monitor that parks: nobody else sends it one */
+/* Interrupts KVM_RUN when a monitor parks; nobody else sends this signal. */
+#define KICK        SIGUSR1
 #define STACK_BYTES (128u << 10)
 
 static struct monitor *monitor;
@@ -38,10 +39,10 @@ static void *run_processor(void *argument)
         ;
     if (end == MACHINE_HALTED)
         atomic_fetch_add(&m->halted, 1);
-    else /* How the machine ended is what the first one met: the others stop in its wake. */
+    else /* The first processor that ends says how the machine ended: the others only follow. */
         atomic_compare_exchange_strong(&m->end, &(int){MACHINE_GOES_ON}, (int)end);
     tell_end(m);
-    for (;;) /* the end of a thread makes calls that are not left */
+    for (;;) /* pthread_exit would need system calls that the filter forbids */
         syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
     return NULL;
 }

@@ -138,15 +138,14 @@ static void send_plan(struct session *s)
     s->plan_sent += len;
 }
 
-/* Before there is any code that a signal could be for, it is for the boot. */
+/* As long as no code runs, a signal ends the boot. */
 static void end_boot(struct session *s, int sig)
 {
     if (sig != SIGWINCH && s->signal == 0)
         s->signal = sig;
 }
 
-/* Where there is no room for it yet, a signal waits where it is: read and not passed on, it would
- * be lost. */
+/* While there is no room to pass a signal on, it is not read: once read it could be lost. */
 static bool takes_signals(const struct session *s)
 {
     return !s->greeted || (s->plan_sent == s->plan_len &&
@@ -211,7 +210,7 @@ static void tell_name(struct session *s)
     close(1);
 }
 
-/* VM-2: a word is copied as a whole, when it is whole. */
+/* VM-2: a message is copied at once, when all of it is there. */
 static void hear(struct session *s)
 {
     size_t len;
@@ -231,7 +230,7 @@ static void hear(struct session *s)
     }
 }
 
-/* Nothing on the way to the user's terminal makes one of a line's end any more. */
+/* The user's terminal is in raw mode then, and does not add the carriage return to a newline. */
 static const char *line_end(const struct session *s)
 {
     return s->terminal && s->greeted ? "\r" : "";

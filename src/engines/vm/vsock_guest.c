@@ -93,7 +93,8 @@ static bool send_stream(struct vsock *v, unsigned i, uint16_t op, uint32_t flags
     return true;
 }
 
-/* What the guest can hold by its own account; more than a window at once is not sent anyway. */
+/* How much room the guest says it has; never more than a window is sent at once, whatever it says.
+ */
 static size_t granted(const struct vsock_stream *s)
 {
     uint32_t under_way = s->sent - s->guest_read;
@@ -165,7 +166,7 @@ static void refuse(struct vsock *v, const struct vsock_packet *p)
     v->resets[v->reset_count++].port = p->to_port;
 }
 
-/* The one of many that this port of the guest's has. */
+/* Among the streams behind one port: the one that this port of the guest's is connected to. */
 static struct vsock_stream *find_among(struct vsock *v, const struct vsock_packet *p)
 {
     struct many m = many_of(v, p->to_port);
@@ -218,7 +219,7 @@ static void connect_stream(struct vsock *v, struct vsock_stream *s, const struct
 static void take_data(struct vsock *v, struct vsock_stream *s, const struct chain *c,
                       const struct vsock_packet *p)
 {
-    /* VM-6: beyond what was granted, after the end, or not as long as it says. */
+    /* VM-6: more than was granted, sent after the end, or shorter than its header says. */
     if (p->len > VSOCK_WINDOW - s->from_len || s->guest_ended || p->len > c->in_len - sizeof *p) {
         s->reset = s->guest_ended = true;
         s->from_len = s->to_len = 0;
@@ -285,7 +286,7 @@ static void notify(struct device *d, unsigned queue)
     struct vsock *v = of_device(d);
     struct chain c;
     if (queue == QUEUE_FROM_GUEST) {
-        /* VM-4: what is offered while this runs is for the next notification. */
+        /* VM-4: what the guest offers while this runs is left for the next notification. */
         for (unsigned i = 0; i < QUEUE_SIZE_MAX && device_take(d, queue, &c); i++) {
             take_packet(v, &c);
             queue_give(&d->queues[queue], c.head, 0);
@@ -314,7 +315,8 @@ static void reset(struct device *d)
 
 void vsock_init(struct vsock *v, const struct guest_memory *memory)
 {
-    /* What the buffers hold says each stream's length: clearing them would only take memory. */
+    /* The lengths say how much of the buffers is used: clearing these, too, would only take memory.
+     */
     for (unsigned i = 0; i < VSOCK_STREAMS; i++)
         memset(&v->streams[i], 0, offsetof(struct vsock_stream, from));
     memset(&v->device, 0, sizeof v->device);
