@@ -135,10 +135,6 @@ int recorder_seal(int folder, bool *ret_landlock, struct err *err)
 {
     static const char who[] = "the recorder";
     struct stat st;
-    struct seal_calls calls = {.allowed = allowed,
-                               .allowed_count = ARRAY_LEN(allowed),
-                               .choices = choices,
-                               .choice_count = ARRAY_LEN(choices)};
     if (fstat(folder, &st) < 0)
         return err_sys(err, "look at the audit folder");
     if (seal_identity(st.st_uid, st.st_gid, who, err) < 0)
@@ -147,7 +143,7 @@ int recorder_seal(int folder, bool *ret_landlock, struct err *err)
                            LL_READ_FILE | LL_WRITE_FILE | LL_READ_DIR | LL_REMOVE_FILE |
                                LL_MAKE_REG | LL_TRUNCATE,
                            who, err);
-    if (paths < 0 || seal_calls(&calls, who, err) < 0)
+    if (paths < 0 || seal_calls(SEAL_LISTS(allowed, choices), who, err) < 0)
         return err_number(err);
     *ret_landlock = paths > 0;
     return 0;

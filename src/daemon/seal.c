@@ -35,11 +35,7 @@ static const struct seal_choice choices[] = {
 
 int front_seal_calls(struct err *err)
 {
-    const struct seal_calls calls = {.allowed = allowed,
-                                     .allowed_count = ARRAY_LEN(allowed),
-                                     .choices = choices,
-                                     .choice_count = ARRAY_LEN(choices)};
-    return seal_calls(&calls, "brig-daemon", err);
+    return seal_calls(SEAL_LISTS(allowed, choices), "brig-daemon", err);
 }
 
 int front_seal(struct front_seal *ret, struct err *err)

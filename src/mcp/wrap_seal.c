@@ -30,10 +30,6 @@ static const struct seal_choice choices[] = {
 int wrap_seal(struct err *err)
 {
     static const char who[] = "the filter of the server's messages";
-    const struct seal_calls calls = {.allowed = allowed,
-                                     .allowed_count = ARRAY_LEN(allowed),
-                                     .choices = choices,
-                                     .choice_count = ARRAY_LEN(choices)};
     if (seal_identity(NOBODY, NOBODY, who, err) < 0)
         return err_number(err);
     /* Set anew by the change of identity. */
@@ -41,5 +37,5 @@ int wrap_seal(struct err *err)
         return err_sys(err, "tie %s to brig", who);
     if (seal_paths(-1, 0, who, err) < 0 || seal_ports(who, err) < 0)
         return err_number(err);
-    return seal_calls(&calls, who, err);
+    return seal_calls(SEAL_LISTS(allowed, choices), who, err);
 }

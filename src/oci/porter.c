@@ -149,14 +149,10 @@ static int seal(uid_t uid, struct err *err)
 #endif
                                   SYS_kill,        SYS_wait4};
     static const struct seal_choice choices[] = {SEAL_CHOICES_NO_CODE};
-    const struct seal_calls calls = {.allowed = allowed,
-                                     .allowed_count = ARRAY_LEN(allowed),
-                                     .choices = choices,
-                                     .choice_count = ARRAY_LEN(choices)};
     if (seal_identity(uid, uid, NAME, err) < 0 || seal_paths(-1, 0, NAME, err) < 0 ||
         seal_ports(NAME, err) < 0)
         return err_number(err);
-    return seal_calls(&calls, NAME, err);
+    return seal_calls(SEAL_LISTS(allowed, choices), NAME, err);
 }
 
 static int open_gates(struct post *p, struct err *err)

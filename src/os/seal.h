@@ -44,6 +44,10 @@ struct seal_calls {
     const struct seal_choice *choices;
     size_t choice_count;
 };
+/* Of two arrays. */
+#define SEAL_LISTS(allowed, choices)                                                               \
+    (&(const struct seal_calls){(allowed), sizeof(allowed) / sizeof((allowed)[0]), (choices),      \
+                                sizeof(choices) / sizeof((choices)[0])})
 int seal_calls(const struct seal_calls *calls, const char *who, struct err *err);
 
 /* The end of a sealed process, at once: what others registered for the end is not its to run.

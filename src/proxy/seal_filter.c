@@ -46,9 +46,5 @@ static const struct seal_choice choices[] = {
 
 int seal_filter_load(struct err *err)
 {
-    struct seal_calls calls = {.allowed = allowed,
-                               .allowed_count = ARRAY_LEN(allowed),
-                               .choices = choices,
-                               .choice_count = ARRAY_LEN(choices)};
-    return seal_calls(&calls, "the proxy", err);
+    return seal_calls(SEAL_LISTS(allowed, choices), "the proxy", err);
 }

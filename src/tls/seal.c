@@ -44,11 +44,7 @@ static const struct seal_choice choices[] = {
 
 int gate_seal_calls(struct err *err)
 {
-    const struct seal_calls calls = {.allowed = allowed,
-                                     .allowed_count = ARRAY_LEN(allowed),
-                                     .choices = choices,
-                                     .choice_count = ARRAY_LEN(choices)};
-    return seal_calls(&calls, "brig-tls", err);
+    return seal_calls(SEAL_LISTS(allowed, choices), "brig-tls", err);
 }
 
 /* A key that was swapped out would outlive us. Where locked memory is limited every later
