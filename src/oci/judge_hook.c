@@ -81,10 +81,9 @@ static bool hexadecimal(const char *text)
  * by any other one it is the daemon. */
 static bool is_set_key(const struct json *args)
 {
-    static const char root[] = "-exec-root=/";
     return json_count(args) == 4 &&
            strcmp(json_string(json_at(args, 0)), "libnetwork-setkey") == 0 &&
-           strncmp(json_string(json_at(args, 1)), root, sizeof root - 1) == 0 &&
+           text_begins(json_string(json_at(args, 1)), "-exec-root=/") &&
            hexadecimal(json_string(json_at(args, OCI_DOCKER_ID))) &&
            hexadecimal(json_string(json_at(args, 3)));
 }
