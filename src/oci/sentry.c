@@ -7,6 +7,7 @@
 #include "oci/sentry.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "kernel/tier.h"
 #include "oci/engine.h"
 #include "os/fd.h"
@@ -75,7 +76,7 @@ int oci_sentry_judge(const struct oci_config *c, struct err *err)
         return refuse(err, "start without a mount of proc, which the Sentry reads",
                       "mount proc on /proc, as engines do; the code sees the Sentry's own");
     for (size_t i = 0; i < json_count(c->sysctl); i++)
-        if (strncmp(json_key_at(c->sysctl, i), "net.", 4) != 0)
+        if (!text_begins(json_key_at(c->sysctl, i), "net."))
             return refuse(err, "settings of the kernel but those of the network (linux.sysctl)",
                           "leave it out; the code's kernel is the Sentry");
     if (r->memory > 0 && r->memory < MEMORY_LEAST)
@@ -185,7 +186,7 @@ static void write_variables(struct json_writer *w, const char *key, char *const 
     bool found = false;
     jw_kv_array(w, key);
     for (; *list; list++) {
-        found |= strncmp(*list, "PATH=", 5) == 0;
+        found |= text_begins(*list, "PATH=");
         jw_string(w, *list);
     }
     if (!found)

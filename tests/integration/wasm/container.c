@@ -1,4 +1,5 @@
-/* What a module of a container is asked to do: one word for each step, and what came of it on stdout. */
+/* What a module of a container is asked to do: one word for each step, and what came of it on
+ * stdout. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
