@@ -178,7 +178,7 @@ Test(oci_judge, annotations_widen_nothing)
     taken(CONFIG(
         "", ",\"annotations\":{\"io.kubernetes.x\":\"y\",\"run.oci.keep_original_groups\":\"1\"}",
         ""));
-    refused(CONFIG("", ",\"annotations\":{\"brig.level\":\"low\"}", ""), "brig.level");
+    refused(CONFIG("", ",\"annotations\":{\"brig.levels\":\"low\"}", ""), "brig.levels");
 }
 
 /* OC-6 */
