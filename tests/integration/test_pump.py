@@ -335,7 +335,7 @@ def test_a_connection_goes_by_a_pump(hung):
         (fd,) = box.ask("connect", {"port": 8080}).fds
         with socket.socket(fileno=fd) as ours:
             assert ours.family == socket.AF_UNIX
-            assert [name for name in below(box.told["warden"]).values()].count("brig-pump") == others + 1
+            wait_for(lambda: [*below(box.told["warden"]).values()].count("brig-pump") == others + 1, what="its pump, by its name")
             ours.setblocking(True)
             ours.sendall(b"x" * 3_000_000)
             ours.shutdown(socket.SHUT_WR)
