@@ -323,7 +323,8 @@ def test_a_review_shows_what_the_container_tier_shows(box, folder, state):
     assert (project / "a").read_text() == "a\nmore\n" and (project / "e/d").is_dir() and not (project / "d").exists()
     script = "trap '' XFSZ; truncate -s 1G {0}/hole || echo refused; dd if=/dev/zero of={0}/one bs=1M count=20 2>/dev/null || echo refused; {1}"
     limited = box.json("--disk", "4M", "--review", project, "--", "sh", "-c", script.format(project, "sleep 100"), env=env)
-    assert limited["limit_hit"] == "disk" and limited["stdout"] == "refused\nrefused\n", limited
+    # Who looks may have ended it before it said the second one.
+    assert limited["limit_hit"] == "disk" and limited["stdout"] in ("refused\n", "refused\nrefused\n"), limited
     free = box.json("--disk", "64M", "--review", project, "--", "sh", "-c", script.format(project, "true"), env=env)
     assert free["limit_hit"] is None and free["stdout"] == "refused\n", f"control: {free}"
 

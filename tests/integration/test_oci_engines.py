@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from helpers import IS_ROOT, TOP, USER, wait_for
-from ocilib import BUSYBOX, OCI, check_terminal, containerd, groups_left, make_root, with_etc
+from ocilib import BUSYBOX, OCI, check_terminal, containerd, groups_left, heard, make_root, with_etc
 from subids import COUNT, OwnEtc
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="engines of root's, with a root from busybox")
@@ -294,7 +294,7 @@ def test_containerd_runs_and_gives_the_status(ctr):
 
 def test_containerd_life(ctr):
     assert start(ctr, "two", "sleep", "1000", options=["--detach"]).returncode == 0
-    told = ctr("task", "exec", "--exec-id", "e1", "two", "sh", "-c", "echo inside; exit 3")
+    told = heard(ctr, "task", "exec", "--exec-id", "e1", "two", "sh", "-c", "echo inside; exit 3")
     assert (told.returncode, told.stdout) == (3, "inside\n"), told.stderr
     assert ctr("task", "pause", "two").returncode == 0
     assert "PAUSED" in ctr("task", "ls").stdout

@@ -17,7 +17,7 @@ import pytest
 
 import poollib
 from helpers import IS_ROOT, ROOT, below, status_fields, wait_for
-from ocilib import BUSYBOX, OCI, bundle_of, check_terminal, containerd, groups_left, operator_call, with_etc, with_programs
+from ocilib import BUSYBOX, OCI, bundle_of, check_terminal, containerd, groups_left, heard, operator_call, with_etc, with_programs
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root, and a static busybox for a root")
 RUNSC = poollib.runsc()
@@ -434,5 +434,5 @@ def test_by_containerd(tmp_path_factory, own):
                    "cat /proc/version; exit 7")
         assert told.returncode == 7 and "Linux" in told.stdout and os.uname().release not in told.stdout, told
         assert ctr("run", "-d", "--runc-binary", OCI, "--annotation", "brig.tier=gvisor", "--rootfs", own.folder / "rootfs", "two", "sleep", "1000").returncode == 0
-        told = ctr("task", "exec", "--exec-id", "e", "two", "sh", "-c", "cat /proc/version; exit 3")
+        told = heard(ctr, "task", "exec", "--exec-id", "e", "two", "sh", "-c", "cat /proc/version; exit 3")
         assert told.returncode == 3 and "Linux" in told.stdout and os.uname().release not in told.stdout, told

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from helpers import IS_ROOT, Caller, wait_for
-from ocilib import BUSYBOX, OCI, bundle_of, containerd
+from ocilib import BUSYBOX, OCI, bundle_of, containerd, heard
 from systemdlib import GROUPS, SYSTEMD, Manager
 
 pytestmark = [pytest.mark.skipif(not IS_ROOT, reason="makes nodes: needs root"),
@@ -157,7 +157,7 @@ def test_containerd_with_systemd(manager, bundle, tmp_path):
         assert f"cri-{bundle.id}.scope" in manager.units() and "kubepods-brig.slice" in manager.units("slice")
         pid = next(line.split()[1] for line in ctr("task", "ls").stdout.splitlines() if line.startswith(bundle.id))
         assert f"/{manager.group}/kubepods.slice/kubepods-brig.slice/cri-{bundle.id}.scope/container" in [place for _, place in groups_of(pid, manager)]
-        told = ctr("task", "exec", "--exec-id", "x", bundle.id, "echo", "inside")
+        told = heard(ctr, "task", "exec", "--exec-id", "x", bundle.id, "echo", "inside")
         assert told.stdout == "inside\n", told
         assert ctr("task", "kill", "-s", "KILL", bundle.id).returncode == 0
         wait_for(lambda: "STOPPED" in ctr("task", "ls").stdout, what="its end")

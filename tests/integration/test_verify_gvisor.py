@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.skipif(SANITIZED, reason="verify sends brig itself ins
 
 GUARDS = re.findall(r'^ +GUARD\(\w+, "([^"]+)"', (TOP / "src/os/weaken.h").read_text(), re.M)
 # Without these runsc does not run: there is nothing to attack, and verify says that nothing answered.
-NEEDED = {"no-new-privs", "namespace-mount", "namespace-pid", "root"}
+NEEDED = {"no-new-privs", "namespace-mount", "root"}
 # The process tier's, the wasm tier's; and what an ordinary user can start nothing without.
 ELSEWHERE = {"teardown", *(guard for guard in GUARDS if guard.startswith("wasm-")), *(() if IS_ROOT else ["namespace-user"])}
 # What Debian's build gives the code of its own. A row that joins them is to be looked at, and not to be waved through.

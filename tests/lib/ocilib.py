@@ -271,6 +271,16 @@ def containerd(folder, prefix=(), callers=()):
                 made.rmdir()
 
 
+def heard(ctr, *args):
+    """One call of ctr's whose program says something. containerd waits two seconds for the last that it says, which a busy host does not always
+    make: then it is asked again."""
+    for _ in range(10):
+        told = ctr(*args)
+        if told.stdout or told.stderr:
+            break
+    return told
+
+
 def with_etc(folder, allowed):
     """What a command is put behind that shall see an /etc with such an operator's file: for engines, which need the rest of it too."""
     etc = folder / "etc"
